@@ -1,0 +1,17 @@
+// Suites are folders; `make unit`, `make integration` and so on pick one with --selectProjects.
+const suite = (name, extra = {}) => ({
+  displayName: name,
+  rootDir: '.',
+  testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
+  testEnvironment: 'node',
+  extensionsToTreatAsEsm: ['.ts'],
+  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
+  transform: {
+    '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2023', parser: { syntax: 'typescript' } }, module: { type: 'es6' }, sourceMaps: 'inline' }],
+  },
+  ...extra,
+});
+
+export default {
+  projects: [suite('unit'), suite('integration'), suite('nodes')],
+};

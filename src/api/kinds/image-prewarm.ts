@@ -1,0 +1,158 @@
+import { z } from 'zod';
+import { FAILURE_REASONS } from '../reasons.js';
+import { OUTCOMES } from '../outcomes.js';
+import { conditionsSchema, labelSelectorSchema, tolerationSchema } from './common.js';
+import type { KubeMeta } from './common.js';
+
+const gangRef = z
+  .object({
+    apiGroup: z.string().max(253).meta({ description: 'API group of the job, "" for the core group.' }),
+    kind: z.string().min(1).max(63),
+    name: z.string().min(1).max(253),
+    uid: z.string().min(1).max(64),
+  })
+  .meta({ description: 'The job whose Pods form the gang. Set by the controller; absent when the object was made by hand.' });
+
+const nodeAffinityTerm = z.object({
+  matchExpressions: z
+    .array(
+      z.object({
+        key: z.string().min(1),
+        operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist', 'Gt', 'Lt']),
+        values: z.array(z.string()).max(1000).optional(),
+      }),
+    )
+    .max(50)
+    .optional(),
+  matchFields: z
+    .array(z.object({ key: z.literal('metadata.name'), operator: z.enum(['In', 'NotIn']), values: z.array(z.string()).max(1) }))
+    .max(50)
+    .optional(),
+});
+
+const nodes = z
+  .object({
+    names: z.array(z.string().min(1).max(253)).max(5000).optional().meta({ description: 'Exactly these nodes.', listSet: true } satisfies KubeMeta),
+    selector: labelSelectorSchema.optional(),
+    affinity: z
+      .array(nodeAffinityTerm)
+      .max(20)
+      .optional()
+      .meta({ description: 'Required node affinity terms (ORed), as in a Pod.' }),
+    count: z
+      .int()
+      .min(0)
+      .max(100_000)
+      .optional()
+      .meta({ description: 'How many of the candidate nodes have to be warm; all of them when absent.' }),
+  })
+  .meta({
+    description: 'Where the images have to be. Exactly one of names, selector and affinity.',
+    cel: [
+      {
+        rule: '(has(self.names) ? 1 : 0) + (has(self.selector) ? 1 : 0) + (has(self.affinity) ? 1 : 0) == 1',
+        message: 'exactly one of names, selector and affinity must be set',
+      },
+    ],
+  } satisfies KubeMeta);
+
+const target = z
+  .object({
+    name: z.string().min(1).max(63).meta({ description: 'Name of the podSet or task.' }),
+    images: z
+      .array(z.object({ reference: z.string().min(1).max(512).meta({ description: 'The image as the Pod template names it.' }) }))
+      .min(1)
+      .max(32),
+    imagePullSecrets: z.array(z.object({ name: z.string().min(1).max(253) })).max(16).optional(),
+    serviceAccountName: z.string().max(253).optional(),
+    runtimeClassName: z.string().max(253).optional().meta({ description: 'Selects the snapshotter that unpacks the image, where nodes have several.' }),
+    tolerations: z.array(tolerationSchema).max(32).optional(),
+    nodes,
+  })
+  .meta({ description: 'One podSet: Pods that share images, secrets and eligible nodes.' });
+
+export const imagePrewarmSpec = z
+  .object({
+    gangRef: gangRef.optional(),
+    targets: z
+      .array(target)
+      .min(1)
+      .max(18)
+      .meta({ description: 'What has to be warm, one entry per podSet or task.', listMapKeys: ['name'] } satisfies KubeMeta),
+    seed: z
+      .object({ dragonfly: z.object({ name: z.string().min(1).max(63), scope: z.enum(['single_seed_peer', 'all_seed_peers', 'all_peers']).optional() }).optional() })
+      .optional()
+      .meta({ description: 'Seed a P2P network before nodes pull.' }),
+    pull: z
+      .object({
+        rampUp: z.enum(['SlowStart', 'Immediate', 'SeedThenAll']).default('SlowStart').meta({ description: 'How fast the number of pulling nodes grows.' }),
+        maxConcurrentNodes: z.int().min(1).max(5000).optional(),
+        busyNodes: z.enum(['Allow', 'Avoid']).default('Allow').meta({ description: 'Whether nodes that run a gang may pull.' }),
+      })
+      .optional(),
+    pin: z
+      .enum(['AtRelease', 'AtQueue', 'Never'])
+      .default('AtRelease')
+      .meta({ description: 'When the digest of a moving tag is frozen for the rest of the life of the job.' }),
+    retain: z
+      .enum(['UntilGangStarts', 'WhileGangRuns', 'Always', 'Never'])
+      .default('UntilGangStarts')
+      .meta({ description: 'How long pullers keep the images from garbage collection.' }),
+    spareNodes: z.int().min(0).max(1000).default(0).meta({ description: 'Nodes to warm beyond those that the gang needs.' }),
+    activeDeadlineSeconds: z.int().min(1).optional().meta({ description: 'Give up after this time; derived from image size when absent.' }),
+    ttlSecondsAfterFinished: z.int().min(0).optional().meta({ description: 'Delete this object so long after it finished; only for objects made by hand.' }),
+    suspend: z.boolean().default(false).meta({ description: 'Stop pulling; what is warm stays warm.' }),
+  })
+  .meta({ description: 'What to warm and where.' });
+
+const count = z.int().min(0);
+
+export const imagePrewarmStatus = z
+  .object({
+    observedGeneration: count.optional(),
+    conditions: conditionsSchema.optional(),
+    placement: z.enum(['Assigned', 'Candidates']).optional().meta({ description: 'Whether the nodes are known exactly or are candidates.' }),
+    progress: z.string().optional().meta({ description: 'Warm and desired nodes, for example 48/64.' }),
+    queue: z.string().optional().meta({ description: 'Queue in which the gang waits.' }),
+    gang: z.string().optional().meta({ description: 'Kind/name of the gang.' }),
+    size: z.string().optional().meta({ description: 'Bytes to pull per node, for people.' }),
+    nodes: z
+      .object({ desired: count, warm: count, pulling: count, pending: count, failed: count })
+      .optional()
+      .meta({ description: 'Nodes by state; desired is the sum of the others.' }),
+    targets: z
+      .array(
+        z.object({
+          name: z.string(),
+          images: z.array(
+            z.object({
+              source: z.string().meta({ description: 'The image as the Pod template names it.' }),
+              resolved: z.string().optional().meta({ description: 'What Pods of the gang are given: repository@digest.' }),
+              digest: z.string().optional().meta({ description: 'Digest of the source manifest or index.' }),
+              sizeBytes: z.int().min(0).optional().meta({ description: 'Compressed bytes of one platform.' }),
+              outcome: z.enum(OUTCOMES).optional(),
+              message: z.string().max(1024).optional(),
+            }),
+          ),
+        }),
+      )
+      .optional()
+      .meta({ description: "The record of what the gang runs; the webhook reads it.", listMapKeys: ['name'] } satisfies KubeMeta),
+    failures: z
+      .array(z.object({ node: z.string(), image: z.string(), reason: z.enum(FAILURE_REASONS), message: z.string().max(1024) }))
+      .max(50)
+      .optional()
+      .meta({ description: 'At most 50 failures, oldest kept.' }),
+    truncated: z.boolean().optional().meta({ description: 'Whether there are more failures than are listed.' }),
+    estimatedCompletionTime: z.string().optional().meta({ format: 'date-time' }),
+    startTime: z.string().optional().meta({ format: 'date-time' }),
+    completionTime: z.string().optional().meta({ format: 'date-time' }),
+    holdDeadline: z.string().optional().meta({ format: 'date-time', description: 'When the hold on the gang ends at the latest.' }),
+  })
+  .meta({ description: 'Observed state. Puller Pods are the per-node truth.' });
+
+export type ImagePrewarmSpec = z.infer<typeof imagePrewarmSpec>;
+export type ImagePrewarmStatus = z.infer<typeof imagePrewarmStatus>;
+export type PrewarmTarget = ImagePrewarmSpec['targets'][number];
+export type GangRef = NonNullable<ImagePrewarmSpec['gangRef']>;
+export type NodeFailure = NonNullable<ImagePrewarmStatus['failures']>[number];

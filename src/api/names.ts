@@ -1,0 +1,45 @@
+/** Names that users and other programs see. They are spelled here and nowhere else. */
+export const GROUP = 'harbinger.dev';
+export const VERSION = 'v1alpha1';
+export const API_VERSION = `${GROUP}/${VERSION}`;
+
+/** `controllerName` of the Kueue AdmissionChecks that Harbinger answers. */
+export const CHECK_CONTROLLER = `${GROUP}/image-prewarm`;
+
+/** Annotations and labels, with the object that carries them. docs/annotations.md explains each. */
+export const ANNOTATION = {
+  /** Gang objects (Workload, job, Pod template) and Namespace: "true" or "false". */
+  prewarm: `${GROUP}/prewarm`,
+  /** Same objects: how long a gang may be held with quota reserved, e.g. "10m". */
+  prewarmHold: `${GROUP}/prewarm-hold`,
+  /** Pod template and Namespace: "false" leaves every image alone. */
+  accelerate: `${GROUP}/accelerate`,
+  /** Pod template and Namespace: comma-separated container names that are left alone. */
+  skipContainers: `${GROUP}/skip-containers`,
+  /** Output on Pods: what was decided for each container, as JSON. Never trusted as input. */
+  decisions: `${GROUP}/decisions`,
+  /** Output on Workloads: the time (RFC 3339) at which a hold ends, stamped before the hold begins. */
+  holdDeadline: `${GROUP}/hold-deadline`,
+  /** Manifest annotation of a variant: digest of the platform manifest (or index) that it was made from. */
+  sourceDigest: `${GROUP}/source-digest`,
+} as const;
+
+export const LABEL = {
+  /** Namespace: "enabled" lets the webhook see the Pods of the namespace. */
+  accelerate: `${GROUP}/accelerate`,
+  /** Pods: an image of this Pod was replaced by a variant. */
+  accelerated: `${GROUP}/accelerated`,
+  /** Nodes: never warmed by Harbinger. */
+  exclude: `${GROUP}/exclude`,
+  /** Puller DaemonSets and Pods: the hash of (image, runtimeClass) that they warm. */
+  puller: `${GROUP}/puller`,
+} as const;
+
+/** Server-side-apply owners, one per writer, so that two writers never take each other's fields. */
+export const FIELD_MANAGER = {
+  gangs: 'harbinger-gangs',
+  status: 'harbinger-status',
+  pullers: 'harbinger-pullers',
+  checks: 'harbinger-checks',
+  caBundle: 'harbinger-ca',
+} as const;
