@@ -1,0 +1,52 @@
+/** metav1.LabelSelector as it stands on the wire; absent and empty select everything. */
+export interface LabelSelector {
+  matchLabels?: Record<string, string> | undefined;
+  matchExpressions?: { key: string; operator: string; values?: string[] | undefined }[] | undefined;
+}
+
+const KEY = /^([a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+const VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
+const NEEDS_VALUES: Record<string, boolean> = { In: true, NotIn: true, Exists: false, DoesNotExist: false };
+
+/**
+ * Why the API server would refuse this selector, or undefined. A CRD's schema lets such selectors in; one that cannot be
+ * evaluated must not silently select nothing or everything.
+ * Rule: apimachinery pkg/apis/meta/v1/validation, ValidateLabelSelector.
+ */
+export function selectorProblem(selector: LabelSelector | undefined): string | undefined {
+  for (const [key, value] of Object.entries(selector?.matchLabels ?? {})) {
+    if (!KEY.test(key)) return `matchLabels: "${key}" is not a label key`;
+    if (!VALUE.test(value)) return `matchLabels: "${value}" is not a label value`;
+  }
+  for (const { key, operator, values = [] } of selector?.matchExpressions ?? []) {
+    const needsValues = NEEDS_VALUES[operator];
+    if (!KEY.test(key)) return `matchExpressions: "${key}" is not a label key`;
+    if (needsValues === undefined) return `matchExpressions: operator "${operator}" of key "${key}" is none of In, NotIn, Exists, DoesNotExist`;
+    if (needsValues && values.length === 0) return `matchExpressions: operator ${operator} of key "${key}" needs values`;
+    if (!needsValues && values.length > 0) return `matchExpressions: operator ${operator} of key "${key}" takes no values`;
+    const bad = values.find((v) => !VALUE.test(v));
+    if (bad !== undefined) return `matchExpressions: "${bad}" is not a label value`;
+  }
+  return undefined;
+}
+
+/** Whether `labels` satisfy every requirement. A NotIn holds also where the label is absent, as in the API server. */
+export function matchesSelector(selector: LabelSelector | undefined, labels: Readonly<Record<string, string>>): boolean {
+  const has = (key: string): boolean => Object.hasOwn(labels, key);
+  const byLabels = Object.entries(selector?.matchLabels ?? {}).every(([key, value]) => has(key) && labels[key] === value);
+  if (!byLabels) return false;
+  return (selector?.matchExpressions ?? []).every(({ key, operator, values = [] }) => {
+    const value = labels[key];
+    const listed = has(key) && value !== undefined && values.includes(value);
+    switch (operator) {
+      case 'In':
+        return listed;
+      case 'NotIn':
+        return !listed;
+      case 'Exists':
+        return has(key);
+      default:
+        return operator === 'DoesNotExist' && !has(key);
+    }
+  });
+}
