@@ -1,0 +1,80 @@
+import type { KubeObject } from '../api/object.js';
+import { ANNOTATION } from '../api/names.js';
+import { record, records, text, textMap, time } from './raw.js';
+
+/** What the rules of a hold need to know of a Kueue Workload; small enough to cache for every Workload of a cluster. */
+export interface HoldView {
+  /** Epoch ms of the QuotaReserved transition; absent while no quota is reserved. */
+  reservedAt?: number;
+  admitted: boolean;
+  evicted: boolean;
+  finished: boolean;
+  /** `spec.active`; an inactive Workload is not queued. */
+  active: boolean;
+  checks: { name: string; state: string; message: string }[];
+  /** Epoch ms of the stamped deadline, absent if the annotation is absent or is not a time. */
+  deadline?: number;
+}
+
+/** Longest hold that a stamp can ask for: the annotation is writable by whoever may edit the Workload. Equals the API's bound. */
+export const MAX_HOLD_MS = 86_400_000;
+
+export type HoldEnd = { release: 'DeadlineExceeded' | 'Unstamped' } | { waitUntil: number };
+
+/** Projects a raw Workload (kueue.x-k8s.io/v1beta2); absent conditions count as False (they are absent on fresh Workloads). */
+export function holdView(workload: KubeObject & Record<string, unknown>): HoldView {
+  const status = record(workload['status']) ?? {};
+  const conditions = records(status['conditions']);
+  const condition = (type: string) => conditions.find((c) => c['type'] === type && c['status'] === 'True');
+  const reserved = condition('QuotaReserved');
+  const reservedAt = reserved === undefined ? undefined : (time(reserved['lastTransitionTime']) ?? 0);
+  const deadline = time(textMap(workload.metadata.annotations)[ANNOTATION.holdDeadline]);
+  return {
+    ...(reservedAt === undefined ? {} : { reservedAt }),
+    admitted: condition('Admitted') !== undefined,
+    evicted: condition('Evicted') !== undefined,
+    finished: condition('Finished') !== undefined,
+    active: record(workload['spec'])?.['active'] !== false,
+    checks: records(status['admissionChecks']).map((c) => ({
+      name: text(c['name']) ?? '',
+      state: text(c['state']) ?? '',
+      message: text(c['message']) ?? '',
+    })),
+    ...(deadline === undefined ? {} : { deadline }),
+  };
+}
+
+/** The names of our checks that keep quota from being used now: the hold. */
+export function heldChecks(view: HoldView, checkNames: ReadonlySet<string>): string[] {
+  if (view.reservedAt === undefined || view.admitted || view.evicted || view.finished || !view.active) return [];
+  return view.checks.filter((c) => c.state === 'Pending' && checkNames.has(c.name)).map((c) => c.name);
+}
+
+/**
+ * The stamped deadline that is valid for the present reservation, in epoch ms. A stamp from before the reservation belongs to
+ * an earlier one (the gang was evicted since) and vouches for nothing; one beyond MAX_HOLD_MS is cut to it.
+ */
+export function validDeadline(view: HoldView): number | undefined {
+  const { reservedAt, deadline } = view;
+  if (reservedAt === undefined || deadline === undefined || deadline < reservedAt) return undefined;
+  return Math.min(deadline, reservedAt + MAX_HOLD_MS);
+}
+
+/**
+ * When the hold on a Workload ends, as a function of the object alone: the rule of the watchdog, which has to work while the
+ * controller is dead (promise P5). Undefined: there is no hold.
+ * @param now epoch ms
+ * @param options.unstampedHoldMs how long a hold may last for which nobody stamped a deadline
+ */
+export function expireHold(
+  view: HoldView,
+  checkNames: ReadonlySet<string>,
+  now: number,
+  options: { unstampedHoldMs: number },
+): HoldEnd | undefined {
+  if (heldChecks(view, checkNames).length === 0) return undefined;
+  const stamped = validDeadline(view);
+  const end = stamped ?? (view.reservedAt ?? 0) + options.unstampedHoldMs;
+  if (now < end) return { waitUntil: end };
+  return { release: stamped === undefined ? 'Unstamped' : 'DeadlineExceeded' };
+}

@@ -1,0 +1,54 @@
+import type { GangRef } from '../api/kinds/image-prewarm.js';
+import type { Raw } from './raw.js';
+
+/** One podSet or task of a gang: Pods made from one template. */
+export interface PodSet {
+  name: string;
+  /** Pods that the gang starts; the assigned count once quota is reserved (partial admission). */
+  count: number;
+  /** PodTemplateSpec as it stands in the queue's object. */
+  template: Raw;
+  /** Flavors by resource name, known once quota is reserved. */
+  flavors?: Record<string, string>;
+  /** Assigned domains as label tuples with a count each, where topology-aware scheduling chose them. */
+  topology?: { levels: string[]; domains: { values: string[]; count: number }[] };
+}
+
+export interface GangState {
+  /** Epoch ms; absent while no quota is reserved. */
+  reservedAt?: number;
+  admitted: boolean;
+  /** Epoch ms of admission. */
+  admittedAt?: number;
+  podsReady: boolean;
+  finished: boolean;
+  evicted: boolean;
+  active: boolean;
+  /** Topology is assigned only after all checks are Ready: waiting for nodes to be named would be a deadlock. */
+  delayedTopology: boolean;
+}
+
+/** A group of Pods that a queue starts together, in one shape for all queues. */
+export interface Gang {
+  /** `namespace/name` of the queue's own object (the Workload). */
+  key: string;
+  /** UID of that object. */
+  uid: string;
+  name: string;
+  namespace: string;
+  /** The job: stable over requeues, unlike the queue's object. */
+  ref: GangRef;
+  /** `apiVersion` of the job, needed to own objects by it. */
+  refApiVersion: string;
+  /** Local queue name. */
+  queue: string;
+  /** Cluster-wide queue, known from the local queue or from the reservation. */
+  clusterQueue?: string;
+  priority: number;
+  /** Epoch ms that orders the queue among equals: creation, or the last eviction that sends to the back. */
+  queuedAt: number;
+  podSets: PodSet[];
+  state: GangState;
+  /** Annotations of the queue's own object; what opts in is read from them. */
+  annotations: Record<string, string>;
+}
