@@ -43,3 +43,24 @@ export const FIELD_MANAGER = {
   checks: 'harbinger-checks',
   caBundle: 'harbinger-ca',
 } as const;
+
+/** Objects of an installation, as the generated manifests name them; flags of the processes default to these. */
+export const INSTALL = {
+  namespace: 'harbinger-system',
+  /** Deployment, ServiceAccount and Service of the webhook. */
+  webhook: 'harbinger-webhook',
+  /** Deployment and ServiceAccount of the controller. */
+  controller: 'harbinger-controller',
+  /** ServiceAccount of puller Pods; it is bound to nothing. */
+  puller: 'harbinger-puller',
+  webhookConfiguration: 'harbinger',
+  /** Entry of the webhook configuration, and the path that it calls. */
+  webhookName: 'pods.harbinger.dev',
+  webhookPath: '/mutate',
+  /** Secret with the certificate authority of the webhook. */
+  caSecret: 'harbinger-ca',
+  configMap: 'harbinger-config',
+  /** Leases: the leading controller, and the webhook replica that ends overdue holds. */
+  controllerLease: 'harbinger-controller',
+  watchdogLease: 'harbinger-watchdog',
+} as const;
