@@ -25,6 +25,7 @@ const ready = (type: string, field: string): string => `.status.conditions[?(@.t
 export const KINDS = [
   {
     kind: 'ImagePrewarm',
+    description: 'Images that have to be on nodes before a gang of Pods is scheduled to them, and how far that is.',
     plural: 'imageprewarms',
     shortNames: ['ipw'],
     scope: 'Namespaced',
@@ -39,12 +40,14 @@ export const KINDS = [
       { name: 'Queue', type: 'string', jsonPath: '.status.queue', priority: 1 },
       { name: 'Size', type: 'string', jsonPath: '.status.size', priority: 1 },
       { name: 'Placement', type: 'string', jsonPath: '.status.placement', priority: 1 },
-      { name: 'ETA', type: 'date', jsonPath: '.status.estimatedCompletionTime', priority: 1 },
+      // A string, not a date: kubectl prints dates as an age, and a future one as <invalid>.
+      { name: 'ETA', type: 'string', jsonPath: '.status.estimatedCompletionTime', priority: 1 },
       { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
     ],
   },
   {
     kind: 'AccelerationPolicy',
+    description: 'Lets images of new Pods be replaced by accelerated variants of the same program.',
     plural: 'accelerationpolicies',
     shortNames: ['accpol'],
     scope: 'Cluster',
@@ -60,6 +63,7 @@ export const KINDS = [
   },
   {
     kind: 'PrewarmCheckConfig',
+    description: 'How a Kueue AdmissionCheck that Harbinger answers holds gangs.',
     plural: 'prewarmcheckconfigs',
     shortNames: ['pwcheck'],
     scope: 'Cluster',
