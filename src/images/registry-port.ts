@@ -1,0 +1,99 @@
+import type { Outcome } from '../api/outcomes.js';
+import type { Reference } from './reference.js';
+
+/** User name and password for one registry, as kubelets send them. Never logged. */
+export interface Credential {
+  username: string;
+  password: string;
+}
+
+export interface Descriptor {
+  digest: string;
+  mediaType: string;
+  /** Bytes of the blob or manifest itself. */
+  size: number;
+  annotations: Readonly<Record<string, string>>;
+  artifactType?: string;
+}
+
+/** A child of an index that is made for one platform: `os/architecture[/variant]`, e.g. `linux/arm64/v8`. */
+export interface PlatformDescriptor extends Descriptor {
+  platform: string;
+  /** Features that a runtime needs; a child with any is not what an ordinary node picks. */
+  osFeatures: readonly string[];
+}
+
+/** What Harbinger knows of one manifest or index. */
+export interface ManifestFact {
+  /** Digest of the exact bytes that the registry sent. */
+  digest: string;
+  mediaType: string;
+  kind: 'index' | 'manifest';
+  /** Children of an index that have a platform; attestations and children without platform are left out. */
+  manifests: readonly PlatformDescriptor[];
+  /** Empty for an index. */
+  layers: readonly Descriptor[];
+  config?: Descriptor;
+  annotations: Readonly<Record<string, string>>;
+  subject?: { digest: string };
+  artifactType?: string;
+  /** Compressed bytes of config and layers; 0 for an index. */
+  sizeBytes: number;
+}
+
+/** The part of an image config that decisions need. */
+export interface ImageConfig {
+  /** `os/architecture[/variant]`. */
+  platform: string;
+}
+
+export interface LookupOptions {
+  /** The Pod's own credential; Harbinger's own one for that registry when absent. */
+  credential?: Credential;
+  /** Ends the caller's waiting. */
+  signal?: AbortSignal;
+  /** Asks the registry even if the answer is remembered: for a moving tag just before a gang is let go. */
+  fresh?: boolean;
+}
+
+/** Registries as decisions see them. Every failure is a RegistryError. */
+export interface RegistryPort {
+  /** Reads the manifest or index that a reference names; its digest is verified against the bytes. */
+  manifest(reference: Reference, options?: LookupOptions): Promise<ManifestFact>;
+  /** Reads the config blob `digest` of an image in the repository of `reference`. */
+  config(reference: Reference, digest: string, options?: LookupOptions): Promise<ImageConfig>;
+}
+
+export type RegistryOutcome = Extract<Outcome, 'registry-error' | 'auth-denied' | 'circuit-open' | 'budget-exceeded' | 'variant-missing'>;
+
+export interface RegistryErrorDetails {
+  outcome: RegistryOutcome;
+  /** Host that was asked, as it stands in the reference. */
+  host: string;
+  /** HTTP status, where there was an answer. */
+  status?: number;
+  /** How long the registry asked to be left alone, milliseconds. */
+  retryAfterMs?: number;
+}
+
+/** Why a registry gave no usable answer. The message names the host, the cause and the way out. */
+export class RegistryError extends Error {
+  readonly outcome: RegistryOutcome;
+  readonly host: string;
+  readonly status: number | undefined;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, details: RegistryErrorDetails) {
+    super(message);
+    this.name = 'RegistryError';
+    this.outcome = details.outcome;
+    this.host = details.host;
+    this.status = details.status;
+    this.retryAfterMs = details.retryAfterMs;
+  }
+
+  /** The registry answered that there is no such manifest: absent, which is not the same as unknown. */
+  get notFound(): boolean {
+    return this.outcome === 'variant-missing';
+  }
+}
