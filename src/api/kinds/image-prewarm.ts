@@ -7,9 +7,13 @@ import type { KubeMeta } from './common.js';
 const gangRef = z
   .object({
     apiGroup: z.string().max(253).meta({ description: 'API group of the job, "" for the core group.' }),
-    kind: z.string().min(1).max(63),
-    name: z.string().min(1).max(253),
-    uid: z.string().min(1).max(64),
+    kind: z.string().min(1).max(63).meta({ description: 'Kind of the job.' }),
+    name: z.string().min(1).max(253).meta({ description: 'Name of the job, in the namespace of this object.' }),
+    uid: z
+      .string()
+      .min(1)
+      .max(64)
+      .meta({ description: 'UID of the job: a job of the same name that comes later is another gang.' }),
   })
   .meta({ description: 'The job whose Pods form the gang. Set by the controller; absent when the object was made by hand.' });
 
@@ -17,23 +21,41 @@ const nodeAffinityTerm = z.object({
   matchExpressions: z
     .array(
       z.object({
-        key: z.string().min(1),
-        operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist', 'Gt', 'Lt']),
-        values: z.array(z.string()).max(1000).optional(),
+        key: z.string().min(1).meta({ description: 'Label of the node.' }),
+        operator: z
+          .enum(['In', 'NotIn', 'Exists', 'DoesNotExist', 'Gt', 'Lt'])
+          .meta({ description: 'How the label relates to the values.' }),
+        values: z
+          .array(z.string())
+          .max(1000)
+          .optional()
+          .meta({ description: 'Values; none for Exists and DoesNotExist, one integer for Gt and Lt.' }),
       }),
     )
     .max(50)
-    .optional(),
+    .optional()
+    .meta({ description: 'Terms on labels, all of which must hold.' }),
   matchFields: z
-    .array(z.object({ key: z.literal('metadata.name'), operator: z.enum(['In', 'NotIn']), values: z.array(z.string()).max(1) }))
+    .array(
+      z.object({
+        key: z.literal('metadata.name').meta({ description: 'The only field that the scheduler knows.' }),
+        operator: z.enum(['In', 'NotIn']).meta({ description: 'Whether the node has that name.' }),
+        values: z.array(z.string()).max(1).meta({ description: 'One node name.' }),
+      }),
+    )
     .max(50)
-    .optional(),
+    .optional()
+    .meta({ description: 'Terms on the name of the node, all of which must hold.' }),
 });
 
 const nodes = z
   .object({
-    names: z.array(z.string().min(1).max(253)).max(5000).optional().meta({ description: 'Exactly these nodes.', listSet: true } satisfies KubeMeta),
-    selector: labelSelectorSchema.optional(),
+    names: z
+      .array(z.string().min(1).max(253))
+      .max(5000)
+      .optional()
+      .meta({ description: 'Exactly these nodes.', listSet: true } satisfies KubeMeta),
+    selector: labelSelectorSchema.optional().meta({ description: 'Nodes with these labels.' }),
     affinity: z
       .array(nodeAffinityTerm)
       .max(20)
@@ -62,11 +84,30 @@ const target = z
     images: z
       .array(z.object({ reference: z.string().min(1).max(512).meta({ description: 'The image as the Pod template names it.' }) }))
       .min(1)
-      .max(32),
-    imagePullSecrets: z.array(z.object({ name: z.string().min(1).max(253) })).max(16).optional(),
-    serviceAccountName: z.string().max(253).optional(),
-    runtimeClassName: z.string().max(253).optional().meta({ description: 'Selects the snapshotter that unpacks the image, where nodes have several.' }),
-    tolerations: z.array(tolerationSchema).max(32).optional(),
+      .max(32)
+      .meta({ description: 'Images of all containers of these Pods.' }),
+    imagePullSecrets: z
+      .array(
+        z.object({ name: z.string().min(1).max(253).meta({ description: 'Name of a Secret in the namespace of this object.' }) }),
+      )
+      .max(16)
+      .optional()
+      .meta({ description: 'Secrets with which the Pods pull.' }),
+    serviceAccountName: z
+      .string()
+      .max(253)
+      .optional()
+      .meta({ description: 'Service account of the Pods, whose pull secrets count too.' }),
+    runtimeClassName: z
+      .string()
+      .max(253)
+      .optional()
+      .meta({ description: 'Selects the snapshotter that unpacks the image, where nodes have several.' }),
+    tolerations: z
+      .array(tolerationSchema)
+      .max(32)
+      .optional()
+      .meta({ description: 'Tolerations of the Pods: nodes with other taints are no candidates.' }),
     nodes,
   })
   .meta({ description: 'One podSet: Pods that share images, secrets and eligible nodes.' });
@@ -80,16 +121,36 @@ export const imagePrewarmSpec = z
       .max(18)
       .meta({ description: 'What has to be warm, one entry per podSet or task.', listMapKeys: ['name'] } satisfies KubeMeta),
     seed: z
-      .object({ dragonfly: z.object({ name: z.string().min(1).max(63), scope: z.enum(['single_seed_peer', 'all_seed_peers', 'all_peers']).optional() }).optional() })
+      .object({
+        dragonfly: z
+          .object({
+            name: z.string().min(1).max(63).meta({ description: 'Entry of the configuration.' }),
+            scope: z
+              .enum(['single_seed_peer', 'all_seed_peers', 'all_peers'])
+              .optional()
+              .meta({ description: 'Peers that are seeded.' }),
+          })
+          .optional()
+          .meta({ description: 'A Dragonfly cluster.' }),
+      })
       .optional()
       .meta({ description: 'Seed a P2P network before nodes pull.' }),
     pull: z
       .object({
-        rampUp: z.enum(['SlowStart', 'Immediate', 'SeedThenAll']).default('SlowStart').meta({ description: 'How fast the number of pulling nodes grows.' }),
-        maxConcurrentNodes: z.int().min(1).max(5000).optional(),
+        rampUp: z
+          .enum(['SlowStart', 'Immediate', 'SeedThenAll'])
+          .default('SlowStart')
+          .meta({ description: 'How fast the number of pulling nodes grows.' }),
+        maxConcurrentNodes: z
+          .int()
+          .min(1)
+          .max(5000)
+          .optional()
+          .meta({ description: 'Nodes that pull for this object at once; the budgets of the configuration apply as well.' }),
         busyNodes: z.enum(['Allow', 'Avoid']).default('Allow').meta({ description: 'Whether nodes that run a gang may pull.' }),
       })
-      .optional(),
+      .optional()
+      .meta({ description: 'How nodes pull.' }),
     pin: z
       .enum(['AtRelease', 'AtQueue', 'Never'])
       .default('AtRelease')
@@ -99,8 +160,16 @@ export const imagePrewarmSpec = z
       .default('UntilGangStarts')
       .meta({ description: 'How long pullers keep the images from garbage collection.' }),
     spareNodes: z.int().min(0).max(1000).default(0).meta({ description: 'Nodes to warm beyond those that the gang needs.' }),
-    activeDeadlineSeconds: z.int().min(1).optional().meta({ description: 'Give up after this time; derived from image size when absent.' }),
-    ttlSecondsAfterFinished: z.int().min(0).optional().meta({ description: 'Delete this object so long after it finished; only for objects made by hand.' }),
+    activeDeadlineSeconds: z
+      .int()
+      .min(1)
+      .optional()
+      .meta({ description: 'Give up after this time; derived from image size when absent.' }),
+    ttlSecondsAfterFinished: z
+      .int()
+      .min(0)
+      .optional()
+      .meta({ description: 'Delete this object so long after it finished; only for objects made by hand.' }),
     suspend: z.boolean().default(false).meta({ description: 'Stop pulling; what is warm stays warm.' }),
   })
   .meta({ description: 'What to warm and where.' });
@@ -109,45 +178,75 @@ const count = z.int().min(0);
 
 export const imagePrewarmStatus = z
   .object({
-    observedGeneration: count.optional(),
+    observedGeneration: count.optional().meta({ description: 'Generation of the spec that this status is about.' }),
     conditions: conditionsSchema.optional(),
-    placement: z.enum(['Assigned', 'Candidates']).optional().meta({ description: 'Whether the nodes are known exactly or are candidates.' }),
+    placement: z
+      .enum(['Assigned', 'Candidates'])
+      .optional()
+      .meta({ description: 'Whether the nodes are known exactly or are candidates.' }),
     progress: z.string().optional().meta({ description: 'Warm and desired nodes, for example 48/64.' }),
     queue: z.string().optional().meta({ description: 'Queue in which the gang waits.' }),
     gang: z.string().optional().meta({ description: 'Kind/name of the gang.' }),
     size: z.string().optional().meta({ description: 'Bytes to pull per node, for people.' }),
     nodes: z
-      .object({ desired: count, warm: count, pulling: count, pending: count, failed: count })
+      .object({
+        desired: count.meta({ description: 'Nodes that have to be warm.' }),
+        warm: count.meta({ description: 'Nodes on which every image is proven to be.' }),
+        pulling: count.meta({ description: 'Nodes that pull now.' }),
+        pending: count.meta({ description: 'Nodes whose turn has not come.' }),
+        failed: count.meta({ description: 'Nodes on which an image cannot be had; see failures.' }),
+      })
       .optional()
       .meta({ description: 'Nodes by state; desired is the sum of the others.' }),
     targets: z
       .array(
         z.object({
-          name: z.string(),
-          images: z.array(
-            z.object({
-              source: z.string().meta({ description: 'The image as the Pod template names it.' }),
-              resolved: z.string().optional().meta({ description: 'What Pods of the gang are given: repository@digest.' }),
-              digest: z.string().optional().meta({ description: 'Digest of the source manifest or index.' }),
-              sizeBytes: z.int().min(0).optional().meta({ description: 'Compressed bytes of one platform.' }),
-              outcome: z.enum(OUTCOMES).optional(),
-              message: z.string().max(1024).optional(),
-            }),
-          ),
+          name: z.string().meta({ description: 'Name of the target.' }),
+          images: z
+            .array(
+              z.object({
+                source: z.string().meta({ description: 'The image as the Pod template names it.' }),
+                resolved: z.string().optional().meta({ description: 'What Pods of the gang are given: repository@digest.' }),
+                digest: z.string().optional().meta({ description: 'Digest of the source manifest or index.' }),
+                sizeBytes: z.int().min(0).optional().meta({ description: 'Compressed bytes of one platform.' }),
+                outcome: z
+                  .enum(OUTCOMES)
+                  .optional()
+                  .meta({ description: 'What was decided; docs/reasons.md explains each word.' }),
+                message: z.string().max(1024).optional().meta({ description: 'The decision in a sentence.' }),
+              }),
+            )
+            .meta({ description: 'One entry per image of the target.' }),
         }),
       )
       .optional()
-      .meta({ description: "The record of what the gang runs; the webhook reads it.", listMapKeys: ['name'] } satisfies KubeMeta),
+      .meta({ description: 'The record of what the gang runs; the webhook reads it.', listMapKeys: ['name'] } satisfies KubeMeta),
     failures: z
-      .array(z.object({ node: z.string(), image: z.string(), reason: z.enum(FAILURE_REASONS), message: z.string().max(1024) }))
+      .array(
+        z.object({
+          node: z.string().meta({ description: 'Name of the node.' }),
+          image: z.string().meta({ description: 'The image that is not there.' }),
+          reason: z.enum(FAILURE_REASONS).meta({ description: 'Why; docs/reasons.md explains each word.' }),
+          message: z.string().max(1024).meta({ description: 'What the kubelet or the registry said.' }),
+        }),
+      )
       .max(50)
       .optional()
       .meta({ description: 'At most 50 failures, oldest kept.' }),
     truncated: z.boolean().optional().meta({ description: 'Whether there are more failures than are listed.' }),
-    estimatedCompletionTime: z.string().optional().meta({ format: 'date-time' }),
-    startTime: z.string().optional().meta({ format: 'date-time' }),
-    completionTime: z.string().optional().meta({ format: 'date-time' }),
-    holdDeadline: z.string().optional().meta({ format: 'date-time', description: 'When the hold on the gang ends at the latest.' }),
+    estimatedCompletionTime: z
+      .string()
+      .optional()
+      .meta({ format: 'date-time', description: 'When all nodes will be warm at the present rate.' }),
+    startTime: z.string().optional().meta({ format: 'date-time', description: 'When the first node began to pull.' }),
+    completionTime: z
+      .string()
+      .optional()
+      .meta({ format: 'date-time', description: 'When all nodes were warm for the first time.' }),
+    holdDeadline: z
+      .string()
+      .optional()
+      .meta({ format: 'date-time', description: 'When the hold on the gang ends at the latest.' }),
   })
   .meta({ description: 'Observed state. Puller Pods are the per-node truth.' });
 
