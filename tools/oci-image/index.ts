@@ -1,32 +1,8 @@
-import type { Readable } from 'node:stream';
-
-/** A blob as a registry keeps it. `open` gives its bytes anew each time. */
-export interface Blob {
-  mediaType: string;
-  digest: string;
-  size: number;
-  annotations?: Record<string, string>;
-  open(): Readable;
-}
-
-export interface Layer extends Blob {
-  /** Digest of the uncompressed tar. */
-  diffId: string;
-}
-
-export interface Image {
-  /** Digest of the manifest. */
-  digest: string;
-  manifest: Buffer;
-  mediaType: string;
-  config: Blob;
-  layers: Layer[];
-  platform: Platform;
-  /** Bytes that a node without any of its blobs fetches: manifest, config and layers. */
-  sizeBytes: number;
-}
-
-export interface Platform {
-  os: string;
-  architecture: string;
-}
+export { bytes, incompressible, sha256, type Content } from './content.js';
+export { buildImage, buildIndex, memoryBlob, type ImageOptions } from './image.js';
+export { estargzLayer, gzipLayer, type LayerOptions } from './layer.js';
+export { busyboxImage, busyboxLayer, estargzVariant, hasBusybox, pauseImage, payloadImage, pullerImage, type PayloadOptions } from './presets.js';
+export { pullerBinary } from './puller.js';
+export { push, type PushTarget } from './push.js';
+export type { Entry } from './tar.js';
+export { mediaTypes, SOURCE_DIGEST, type Blob, type Image, type Index, type Layer, type Platform } from './types.js';

@@ -1,0 +1,3 @@
+module harbinger.dev/puller
+
+go 1.24
