@@ -1,0 +1,138 @@
+import { clip } from '../api/conditions.js';
+import type { Decision, Outcome } from '../api/outcomes.js';
+import type { Reference } from '../images/reference.js';
+import { format, parseReference } from '../images/reference.js';
+import type { PodContainer, PodView } from './pod-view.js';
+import { claimedSources } from './pod-view.js';
+import type { Policy } from './policy-match.js';
+import { pickPolicy } from './policy-match.js';
+import type { GangRecord, RecordHit } from './record.js';
+import { findRecorded, findResolved } from './record.js';
+import type { NamespaceFacts } from './skip.js';
+import { skipContainer } from './skip.js';
+
+/** Longest message of one decision; all decisions of a Pod share one annotation. */
+const MAX_MESSAGE = 256;
+
+/** Everything that is known when a Pod arrives, without asking anybody. */
+export interface Situation {
+  pod: PodView;
+  namespace: NamespaceFacts;
+  /** Records of the gangs that the Pod belongs to; only ImagePrewarms of the Pod's own namespace. */
+  records: readonly GangRecord[];
+  /** In the order of `inOrder`. */
+  policies: readonly Policy[];
+}
+
+/** One thing to find out at a registry. Equal keys have equal answers, whichever Pod asks. */
+export interface Question {
+  key: string;
+  reference: Reference;
+  policy: Policy;
+}
+
+interface Found {
+  sourceDigest?: string | undefined;
+  format?: string | undefined;
+  message?: string | undefined;
+}
+export type Answer = Found & ({ outcome: 'accelerated'; image: string } | { outcome: Exclude<Outcome, 'accelerated' | 'pinned'> });
+
+/** A decision with what the patch needs beside it. */
+export interface Verdict {
+  decision: Decision;
+  /** The container as it stands in this review; its image is not the decision's source where an earlier call wrote it. */
+  container: PodContainer;
+  /** The image already stood there: an earlier call of this webhook wrote it, and the facts of now confirm it. */
+  already: boolean;
+}
+
+/** The questions whose answers `decide` will look up; without duplicates. */
+export function questionsOf(situation: Situation): Question[] {
+  const questions = new Map<string, Question>();
+  const unanswered: Lookup = (question) => {
+    questions.set(question.key, question);
+    return undefined;
+  };
+  judgeAll(situation, unanswered);
+  return [...questions.values()];
+}
+
+/**
+ * Decides about every container of a Pod that is not skipped as a whole. Total: a question without an answer is one whose answer
+ * did not come within the budget. Order: opt-out, record of the gang, policy.
+ */
+export function decide(situation: Situation, answers: ReadonlyMap<string, Answer>): Verdict[] {
+  return judgeAll(situation, (question) => answers.get(question.key));
+}
+
+type Lookup = (question: Question) => Answer | undefined;
+
+function judgeAll(situation: Situation, lookup: Lookup): Verdict[] {
+  const { pod, namespace } = situation;
+  const claims = claimedSources(pod);
+  return pod.containers.map((container) => {
+    const judge = (source: string): Decision => evaluate(container.name, source, situation, lookup);
+    const skip = skipContainer(container, pod, namespace);
+    if (skip !== undefined) return { decision: leave(container.name, container.image, skip.outcome, { message: skip.message }), container, already: false };
+    const claim = claims.get(container.name);
+    const confirmed = claim === undefined ? undefined : judge(claim);
+    if (confirmed?.image === container.image) return { decision: confirmed, container, already: true };
+    const decision = judge(container.image);
+    return { decision, container, already: decision.outcome === 'already-accelerated' };
+  });
+}
+
+/** Decides as if the user had written `source`; the caller checks a claimed source against the image that really stands there. */
+function evaluate(container: string, source: string, situation: Situation, lookup: Lookup): Decision {
+  const { records, policies, namespace } = situation;
+  const reading = parseReference(source);
+  if (!reading.ok) return leave(container, source, 'unparsable', { message: reading.problem });
+  const own = findResolved(records, source);
+  if (own !== undefined) return leave(container, source, 'already-accelerated', recordDetails(own));
+  const hit = findRecorded(records, reading.reference);
+  if (hit !== undefined) return decision({ container, source, outcome: hit.image.outcome, image: hit.image.resolved }, recordDetails(hit));
+  const policy = pickPolicy(policies, namespace.labels, reading.reference);
+  if (policy === undefined) return leave(container, source, 'no-policy', {});
+  const answer = lookup({ key: keyOf(policy, reading.reference), reference: reading.reference, policy });
+  return conclude(container, source, policy, answer);
+}
+
+function keyOf(policy: Policy, reference: Reference): string {
+  return `${policy.name}/${policy.generation} ${format(reference)}`;
+}
+
+function conclude(container: string, source: string, policy: Policy, answer: Answer | undefined): Decision {
+  if (answer === undefined) {
+    const message = 'the registry did not answer within the budget of an admission; the next Pod will find the answer cached';
+    return leave(container, source, 'budget-exceeded', { policy: policy.name, message });
+  }
+  const { sourceDigest, format, message } = answer;
+  const known = { policy: policy.name, ...defined({ sourceDigest, format, message }) };
+  if (answer.outcome !== 'accelerated') return leave(container, source, answer.outcome, known);
+  if (answer.image === source) return leave(container, source, 'already-accelerated', known);
+  if (policy.spec.mode === 'Audit') {
+    return leave(container, source, 'skipped-audit', { ...known, message: `policy ${policy.name} is in mode Audit; otherwise the image would be ${answer.image}` });
+  }
+  return decision({ container, source, outcome: 'accelerated', image: answer.image }, known);
+}
+
+type Details = Partial<Omit<Decision, 'container' | 'source' | 'outcome' | 'image'>>;
+
+function leave(container: string, source: string, outcome: Outcome, details: Details): Decision {
+  return decision({ container, source, outcome, image: source }, details);
+}
+
+function decision(core: Pick<Decision, 'container' | 'source' | 'outcome' | 'image'>, details: Details): Decision {
+  const message = details.message === undefined ? {} : { message: clip(details.message, MAX_MESSAGE) };
+  return { ...core, ...details, ...message };
+}
+
+function recordDetails({ prewarm, image }: RecordHit): Details {
+  return { ...defined({ sourceDigest: image.sourceDigest }), prewarm };
+}
+
+/** Drops absent fields: they are no JSON. */
+function defined(found: Found): Details {
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
+}

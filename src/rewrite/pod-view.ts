@@ -1,0 +1,68 @@
+import { ANNOTATION } from '../api/names.js';
+import type { Raw } from '../gangs/raw.js';
+import { record, records, text, textMap } from '../gangs/raw.js';
+
+/** One container of a Pod as it stands in this review. */
+export interface PodContainer {
+  name: string;
+  image: string;
+  pullPolicy: string | undefined;
+  /** JSON pointer of its image; nothing else of the container is ever touched. */
+  pointer: string;
+}
+
+/** What rewriting reads of a raw Pod. The Pod itself stays raw JSON: a typed copy would lose fields of newer API servers. */
+export interface PodView {
+  labels: Readonly<Record<string, string>>;
+  annotations: Readonly<Record<string, string>>;
+  /** Init containers (sidecars among them) first, then containers. */
+  containers: readonly PodContainer[];
+  raw: Readonly<Raw>;
+}
+
+/** Reads a Pod; undefined where it has no metadata or no spec and so nothing could be patched. */
+export function viewPod(value: unknown): PodView | undefined {
+  const raw = record(value);
+  const metadata = record(raw?.['metadata']);
+  const spec = record(raw?.['spec']);
+  if (raw === undefined || metadata === undefined || spec === undefined) return undefined;
+  const containers = ['initContainers', 'containers'].flatMap((field) => readContainers(spec[field], `/spec/${field}`));
+  return { labels: textMap(metadata['labels']), annotations: textMap(metadata['annotations']), containers, raw };
+}
+
+/** Containers without a name or image are left to the API server, which refuses them with a message of its own. */
+function readContainers(list: unknown, pointer: string): PodContainer[] {
+  if (!Array.isArray(list)) return [];
+  return list.flatMap((entry: unknown, i) => {
+    const container = record(entry);
+    const [name, image] = [text(container?.['name']), text(container?.['image'])];
+    if (name === undefined || image === undefined || image === '') return [];
+    return [{ name, image, pullPolicy: text(container?.['imagePullPolicy']), pointer: `${pointer}/${i}/image` }];
+  });
+}
+
+/**
+ * The sources that an incoming decisions annotation claims, by container name, where its claimed output is the image that stands
+ * there. The annotation is user input (a Pod made again from `kubectl get -o yaml`, a restored backup, a forgery): each claim is only a
+ * question to ask, never an answer.
+ */
+export function claimedSources(pod: PodView): ReadonlyMap<string, string> {
+  const claims = new Map<string, string>();
+  const annotation = pod.annotations[ANNOTATION.decisions];
+  if (annotation === undefined) return claims;
+  const images = new Map(pod.containers.map((c) => [c.name, c.image]));
+  for (const entry of records(parseJson(annotation))) {
+    const [container, source, image] = [text(entry['container']), text(entry['source']), text(entry['image'])];
+    if (container === undefined || source === undefined) continue;
+    if (source !== image && images.get(container) === image) claims.set(container, source);
+  }
+  return claims;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
