@@ -29,7 +29,7 @@ const KNOWN = new Set([
  * own meta keys translated. Throws on anything that the API server would refuse, with the path of the field.
  */
 export function toStructural(schema: z.ZodType): Schema {
-  return clean(z.toJSONSchema(schema, { target: 'openapi-3.0', io: 'input', reused: 'inline', unrepresentable: 'throw' }) as Schema, '');
+  return clean(z.toJSONSchema(schema, { target: 'openapi-3.0', io: 'input', reused: 'inline', unrepresentable: 'throw' }), '');
 }
 
 function clean(node: Schema, path: string): Schema {
@@ -46,14 +46,15 @@ function clean(node: Schema, path: string): Schema {
 }
 
 function field(key: string, value: unknown, path: string): Schema {
-  if (key in EXTENSIONS) return (EXTENSIONS[key] as (v: unknown) => Schema)(value);
+  if (key in EXTENSIONS) return EXTENSIONS[key]?.(value) ?? {};
   if ((key === 'minimum' || key === 'maximum') && UNBOUNDED.has(value as number)) return {};
   if (key === 'properties') {
     const fields = Object.entries(value as Record<string, Schema>);
     return { properties: Object.fromEntries(fields.map(([name, inner]) => [name, clean(inner, `${path}.${name}`)])) };
   }
   if (key === 'items') return { items: clean(value as Schema, `${path}[]`) };
-  if (key === 'additionalProperties' && typeof value === 'object') return { additionalProperties: clean(value as Schema, `${path}{}`) };
+  if (key === 'additionalProperties' && typeof value === 'object')
+    return { additionalProperties: clean(value as Schema, `${path}{}`) };
   if (!KNOWN.has(key)) throw new Error(`${path || 'top level'}: ${key} has no place in a structural schema`);
   return { [key]: value };
 }

@@ -1,0 +1,92 @@
+import { hostname } from 'node:os';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { INSTALL } from './api/names.js';
+import type { ControllerOptions, WebhookOptions } from './processes/options.js';
+import { VERSION } from './version.js';
+
+/** Image of the puller program of this version. */
+const PULLER_IMAGE = `ghcr.io/harbinger-dev/puller:v${VERSION}`;
+
+/** Repeated here because the log module would load pino for `--help`. */
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'];
+
+/** A flag whose value also comes from the environment: --health-port from HARBINGER_HEALTH_PORT. */
+function option(flags: string, text: string): Option {
+  const made = new Option(flags, text);
+  return made.env(`HARBINGER_${made.name().replaceAll('-', '_').toUpperCase()}`);
+}
+
+function port(text: string): number {
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value <= 65_535) return value;
+  throw new InvalidArgumentError('A port is a whole number from 0 to 65535; 0 picks a free one.');
+}
+
+const SERVING_NAMES = [`${INSTALL.webhook}.${INSTALL.namespace}.svc`];
+
+/** A list comes from a repeated flag or, in the environment, with commas. The first value replaces the default. */
+function names(text: string, before: string[]): string[] {
+  return [...(before === SERVING_NAMES ? [] : before), ...text.split(',').filter((part) => part !== '')];
+}
+
+/** Flags that all long-running processes share. */
+function processCommand(program: Command, name: string, text: string): Command {
+  return program
+    .command(name)
+    .description(text)
+    .addOption(option('--kubeconfig <file>', 'how to reach the API server; else KUBECONFIG, else the service account of the Pod'))
+    .addOption(option('--namespace <name>', 'namespace that Harbinger is installed in').default(INSTALL.namespace))
+    .addOption(option('--config <file>', 'configuration file (HarbingerConfig), read again when it changes; else defaults'))
+    .addOption(option('--health-port <port>', 'plain HTTP port of /healthz, /readyz and /metrics').argParser(port).default(8080))
+    .addOption(option('--log-level <level>', 'least level of log lines').choices(LEVELS).default('info'))
+    .addOption(
+      option('--identity <name>', 'name of this replica in Leases').default(
+        `${hostname()}_${process.pid}`,
+        'host name and process id',
+      ),
+    );
+}
+
+/** Modules of a process are loaded when it runs: `explain` needs no API client, and `--help` needs nothing. */
+async function program(argv: readonly string[]): Promise<Command> {
+  const root = new Command('harbinger')
+    .description('Has the images of a gang of Pods on the nodes before the gang is scheduled.')
+    .version(VERSION);
+
+  processCommand(root, 'webhook', 'rewrite images of new Pods to known digests and accelerated variants; end overdue holds')
+    .addOption(option('--port <port>', 'HTTPS port of the admission webhook').argParser(port).default(8443))
+    .addOption(
+      option('--serving-name <name>', 'DNS name or IP address that the API server calls; repeat for several')
+        .argParser(names)
+        .default(SERVING_NAMES, SERVING_NAMES.join(',')),
+    )
+    .addOption(
+      option('--webhook-configuration <name>', 'MutatingWebhookConfiguration whose caBundle is kept').default(
+        INSTALL.webhookConfiguration,
+      ),
+    )
+    .addOption(option('--ca-secret <name>', 'Secret that holds the certificate authority').default(INSTALL.caSecret))
+    .action(async (options: WebhookOptions) => (await import('./processes/webhook.js')).runWebhook(options));
+
+  processCommand(root, 'controller', 'watch queued gangs and have their images on the nodes before they are scheduled')
+    .addOption(option('--puller-image <image>', 'image of the puller program, best with a digest').default(PULLER_IMAGE))
+    .addOption(option('--lease-name <name>', 'Lease by which one replica leads').default(INSTALL.controllerLease))
+    .action(async (options: ControllerOptions) => (await import('./processes/controller.js')).runController(options));
+
+  const served = argv[2] === 'webhook' || argv[2] === 'controller';
+  if (!served) (await import('./processes/cli.js')).registerCli(root);
+  root
+    .command('version')
+    .description('print the version')
+    .action(() => console.log(`harbinger ${VERSION} (node ${process.version})`));
+  return root;
+}
+
+try {
+  await (await program(process.argv)).parseAsync();
+} catch (error) {
+  // The message names cause and way out; the stack is for us.
+  console.error(`harbinger: ${(error as Error).message}`);
+  if (process.env['HARBINGER_STACK'] !== undefined) console.error((error as Error).stack);
+  process.exitCode = 1;
+}
