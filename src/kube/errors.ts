@@ -5,20 +5,94 @@ export class KubeError extends Error {
   readonly reason: string;
   /** How long the server asked us to stay away, in milliseconds. */
   readonly retryAfterMs?: number;
+  /** With an expired list: the token with which listing may go on, without the consistency of one snapshot. */
+  readonly continueToken?: string;
 
-  constructor(message: string, facts: { status: number; reason: string; retryAfterMs?: number | undefined; cause?: unknown }) {
+  constructor(message: string, facts: KubeErrorFacts) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
     this.name = 'KubeError';
     this.status = facts.status;
     this.reason = facts.reason;
     if (facts.retryAfterMs !== undefined) this.retryAfterMs = facts.retryAfterMs;
+    if (facts.continueToken !== undefined) this.continueToken = facts.continueToken;
   }
 }
 
-const kube = (test: (e: KubeError) => boolean) => (e: unknown): boolean => e instanceof KubeError && test(e);
+export interface KubeErrorFacts {
+  status: number;
+  reason: string;
+  retryAfterMs?: number | undefined;
+  continueToken?: string | undefined;
+  cause?: unknown;
+}
+
+/** Longest wait that is believed of a Retry-After header: a broken proxy must not silence us for a day. */
+const MAX_RETRY_AFTER_MS = 300_000;
+const MAX_MESSAGE = 1024;
+
+/** The API server's error object, as far as it is read. */
+interface Status {
+  kind?: unknown;
+  message?: unknown;
+  reason?: unknown;
+  code?: unknown;
+  metadata?: { continue?: unknown };
+  details?: { retryAfterSeconds?: unknown };
+}
+
+export interface FailedAnswer {
+  /** Verb and object: `patch daemonsets.apps harbinger-system/puller-1`. */
+  what: string;
+  status: number;
+  body: string;
+  retryAfter?: string | undefined;
+  /** Leaves the server's own words out: what it says about a Secret may quote the Secret. */
+  quiet?: boolean;
+}
+
+/** Turns an answer with an error status into a KubeError; of the body only the fields of a Status object are used. */
+export function errorOfAnswer(answer: FailedAnswer): KubeError {
+  const status = parseStatus(answer.body);
+  return errorOfStatus(status, answer);
+}
+
+/** Turns the Status object of an in-band ERROR event into a KubeError. */
+export function errorOfStatus(status: unknown, answer: Omit<FailedAnswer, 'body'>): KubeError {
+  const read = isStatus(status) ? status : {};
+  const code = typeof read.code === 'number' && read.code > 0 ? read.code : answer.status;
+  const reason = typeof read.reason === 'string' && read.reason !== '' ? read.reason : `HTTP ${code}`;
+  const words = typeof read.message === 'string' && answer.quiet !== true ? `: ${read.message.slice(0, MAX_MESSAGE)}` : '';
+  const token = read.metadata?.continue;
+  return new KubeError(`${answer.what}: ${code} ${reason}${words}`, {
+    status: code,
+    reason,
+    retryAfterMs: retryAfterMs(answer.retryAfter, read.details?.retryAfterSeconds),
+    continueToken: typeof token === 'string' && token !== '' ? token : undefined,
+  });
+}
+
+function parseStatus(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+function isStatus(value: unknown): value is Status {
+  return typeof value === 'object' && value !== null && (value as Status).kind === 'Status';
+}
+
+/** The header wins; the API server repeats it in the details of the Status. Dates are not used by API servers. */
+function retryAfterMs(header: string | undefined, details: unknown): number | undefined {
+  const seconds = header !== undefined && /^\d+$/.test(header) ? Number(header) : details;
+  return typeof seconds === 'number' && seconds > 0 ? Math.min(seconds * 1000, MAX_RETRY_AFTER_MS) : undefined;
+}
+
+const kube = (test: (e: KubeError) => boolean) => (e: unknown): e is KubeError => e instanceof KubeError && test(e);
 
 export const isNotFound = kube((e) => e.status === 404);
-/** Somebody else wrote first; AlreadyExists shares the status but not the meaning. */
+/** Somebody else wrote first, or a precondition failed; AlreadyExists shares the status but not the meaning. */
 export const isConflict = kube((e) => e.status === 409 && e.reason !== 'AlreadyExists');
 export const isAlreadyExists = kube((e) => e.status === 409 && e.reason === 'AlreadyExists');
 /** The resourceVersion or continue token is older than what the server still has. */

@@ -1,0 +1,38 @@
+import { KubeError } from './errors.js';
+
+/**
+ * Runs `work` with a signal that aborts at the deadline or with `outer`. AbortSignal.any is not used: in Node 20 each use on a
+ * long-lived signal leaves a listener behind.
+ *
+ * @param what names the call in errors
+ * @throws KubeError `Timeout` or `Unreachable`; `outer.reason` when the caller gave up
+ */
+export async function withDeadline<T>(what: string, timeoutMs: number, outer: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController();
+  const giveUp = (): void => controller.abort();
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    controller.abort();
+  }, timeoutMs);
+  outer?.addEventListener('abort', giveUp, { once: true });
+  try {
+    outer?.throwIfAborted();
+    return await work(controller.signal);
+  } catch (error) {
+    outer?.throwIfAborted();
+    if (late) throw new KubeError(`${what}: the API server did not answer within ${timeoutMs} ms`, { status: 0, reason: 'Timeout' });
+    throw networkError(what, error);
+  } finally {
+    clearTimeout(timer);
+    outer?.removeEventListener('abort', giveUp);
+  }
+}
+
+/** What undici or a socket threw, as a KubeError; errors that are already understood pass. */
+export function networkError(what: string, error: unknown): unknown {
+  if (error instanceof KubeError || error instanceof TypeError) return error;
+  const { code, message } = error as { code?: string; message?: string };
+  const text = message === undefined || message === '' ? 'connection failed' : message;
+  return new KubeError(`${what}: cannot reach the API server: ${code === undefined ? '' : `${code} `}${text}`, { status: 0, reason: 'Unreachable', cause: error });
+}
