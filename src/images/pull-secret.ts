@@ -1,24 +1,136 @@
 import type { Reference } from './reference.js';
 import type { Credential } from './registry-port.js';
 
-/** Credentials of one pull secret or docker config file, longest pattern first. */
+/**
+ * Pull secrets as kubelets read them (kubernetes pkg/credentialprovider): keys may have a scheme, a port, a path, the suffixes
+ * `/v1/` and `/v2/`, and globs in the host; the longest key that matches wins.
+ */
+
+/** Credentials of one pull secret or docker config file. */
 export interface Keyring {
-  entries: readonly { host: string; path: string; credential: Credential }[];
+  entries: readonly KeyringEntry[];
   /** Entries that could not be used, in words that contain no part of a credential. */
   problems: readonly string[];
 }
 
+interface KeyringEntry {
+  /** May hold `*` and `?`, which never match a dot. */
+  host: string;
+  /** Path prefix without slash at either end; empty for the whole registry. */
+  path: string;
+  credential: Credential;
+}
+
+/** All these keys mean Docker Hub, whose images carry `docker.io`. */
+const HUB_KEYS: ReadonlySet<string> = new Set(['docker.io', 'index.docker.io', 'registry-1.docker.io']);
+
 /** Reads a Secret of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg (`data` is base64). Total. */
-export function parsePullSecret(_secret: { type?: string; data?: Record<string, string> }): Keyring {
-  return { entries: [], problems: [] };
+export function parsePullSecret(secret: { type?: string; data?: Record<string, string> }): Keyring {
+  const modern = secret.data?.['.dockerconfigjson'];
+  const legacy = secret.data?.['.dockercfg'];
+  if (modern !== undefined) return parseDockerConfig(decode(modern));
+  if (legacy !== undefined) return keyring(parseObject(decode(legacy)));
+  return { entries: [], problems: ['the secret has neither .dockerconfigjson nor .dockercfg'] };
 }
 
 /** Reads the text of a docker config file. Total. */
-export function parseDockerConfig(_text: string): Keyring {
-  return { entries: [], problems: [] };
+export function parseDockerConfig(text: string): Keyring {
+  const config = parseObject(text);
+  if (config === undefined) return { entries: [], problems: ['it is not a JSON object'] };
+  return keyring(record(config['auths']));
 }
 
-/** The credential a kubelet would try first: secrets in order, in each the longest matching pattern. */
-export function credentialFor(_reference: Reference, _keyrings: readonly Keyring[]): Credential | undefined {
+/** The credential a kubelet would try first: secrets in order, in each the longest matching key. */
+export function credentialFor(reference: Reference, keyrings: readonly Keyring[]): Credential | undefined {
+  for (const { entries } of keyrings) {
+    const best = entries.filter((entry) => matches(entry, reference)).sort((a, b) => b.path.length - a.path.length || b.host.length - a.host.length)[0];
+    if (best !== undefined) return best.credential;
+  }
   return undefined;
+}
+
+function keyring(auths: Readonly<Record<string, unknown>> | undefined): Keyring {
+  if (auths === undefined) return { entries: [], problems: ['it lists no registries (auths)'] };
+  const entries: KeyringEntry[] = [];
+  const problems: string[] = [];
+  for (const [key, value] of Object.entries(auths)) {
+    const credential = credentialOf(record(value));
+    const place = splitKey(key);
+    if (credential === undefined) problems.push(`entry ${clip(key)} holds no user name and password`);
+    else if (place === undefined) problems.push(`entry ${clip(key)} is not a registry`);
+    else entries.push({ ...place, credential });
+  }
+  return { entries, problems };
+}
+
+/** `username` and `password`, or both in `auth`; passwords may hold colons (`_json_key:{"a":..}`). */
+function credentialOf(entry: Readonly<Record<string, unknown>> | undefined): Credential | undefined {
+  const { username, password, auth } = entry ?? {};
+  if (typeof username === 'string' && username !== '' && typeof password === 'string') return { username, password };
+  if (typeof auth !== 'string' || !/^[A-Za-z0-9+/_=-]+$/.test(auth)) return undefined;
+  const text = decode(auth);
+  const colon = text.indexOf(':');
+  return colon <= 0 ? undefined : { username: text.slice(0, colon), password: text.slice(colon + 1) };
+}
+
+function splitKey(key: string): { host: string; path: string } | undefined {
+  const bare = key.trim().replace(/^https?:\/\//i, '');
+  const slash = bare.indexOf('/');
+  const host = (slash < 0 ? bare : bare.slice(0, slash)).toLowerCase();
+  if (!/^[a-z0-9.*?[\]:_-]+$/.test(host)) return undefined;
+  const path = (slash < 0 ? '' : bare.slice(slash)).replace(/^\/v[12](?=\/|$)/, '').replace(/^\/+|\/+$/g, '');
+  return { host: HUB_KEYS.has(host) ? 'docker.io' : host, path };
+}
+
+function matches({ host, path }: KeyringEntry, { registry, repository }: Reference): boolean {
+  const inPath = path === '' || repository === path || repository.startsWith(`${path}/`);
+  return inPath && hostMatches(host, registry.toLowerCase());
+}
+
+/** Part by part, as a glob must not reach over a dot: `*.example.com` is not `a.b.example.com`. Ports must be equal. */
+function hostMatches(pattern: string, host: string): boolean {
+  if (pattern === host) return true;
+  if (!/[*?]/.test(pattern)) return false;
+  const [patternHost = '', patternPort = ''] = splitPort(pattern);
+  const [name = '', port = ''] = splitPort(host);
+  const [globs, parts] = [patternHost.split('.'), name.split('.')];
+  return patternPort === port && globs.length === parts.length && globs.every((glob, i) => globMatches(glob, parts[i] ?? ''));
+}
+
+function splitPort(host: string): string[] {
+  const match = /^(.*?)(?::(\d+))?$/.exec(host);
+  return [match?.[1] ?? '', match?.[2] ?? ''];
+}
+
+/** Linear in the lengths: patterns come from tenants, and a regular expression built from `*` signs can be made to backtrack. */
+function globMatches(glob: string, text: string): boolean {
+  let [g, t, star, mark] = [0, 0, -1, 0];
+  while (t < text.length) {
+    if (g < glob.length && (glob[g] === '?' || glob[g] === text[t]) && glob[g] !== '*') [g, t] = [g + 1, t + 1];
+    else if (glob[g] === '*') [star, mark, g] = [g, t, g + 1];
+    else if (star >= 0) [g, t, mark] = [star + 1, mark + 1, mark + 1];
+    else return false;
+  }
+  while (glob[g] === '*') g += 1;
+  return g === glob.length;
+}
+
+function decode(base64: string): string {
+  return Buffer.from(base64, 'base64').toString('utf8');
+}
+
+function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    return record(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+function record(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : undefined;
+}
+
+function clip(text: string): string {
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 }
