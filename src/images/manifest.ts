@@ -1,3 +1,6 @@
+import { clip } from '../api/conditions.js';
+import { list, parseObject, record, string, stringMap } from '../api/json.js';
+import type { Json } from '../api/json.js';
 import type { ImageConfig, Descriptor, ManifestFact, PlatformDescriptor } from './registry-port.js';
 import { isDigest } from './reference.js';
 import { platformText } from './platform.js';
@@ -22,8 +25,6 @@ const ATTESTATION_PLATFORM = 'unknown/unknown';
 export type ParsedManifest = { ok: true; fact: ManifestFact } | { ok: false; problem: string };
 export type ParsedConfig = { ok: true; config: ImageConfig } | { ok: false; problem: string };
 
-type Json = Readonly<Record<string, unknown>>;
-
 /** Whether the manifest is of the OCI kind, which keeps layer annotations; Docker's kind drops them. */
 export function isOci(mediaType: string): boolean {
   return mediaType === MEDIA_TYPE.ociIndex || mediaType === MEDIA_TYPE.ociManifest;
@@ -43,7 +44,7 @@ export function parseManifest(text: string, digest: string, contentType = ''): P
     return { ok: true, fact: { ...common, kind: 'index', manifests: children.flatMap(platformChild), layers: [], sizeBytes: 0 } };
   }
   if (layers !== undefined && MANIFEST_TYPES.has(mediaType)) return imageManifest(common, body['config'], layers);
-  return { ok: false, problem: `it is neither an image nor an index of images (media type ${clip(mediaType) || 'absent'})` };
+  return { ok: false, problem: `it is neither an image nor an index of images (media type ${clip(mediaType, 80) || 'absent'})` };
 }
 
 /** Reads the platform from an image config blob. Total. */
@@ -107,36 +108,7 @@ function descriptor(entry: unknown): Descriptor | undefined {
   };
 }
 
-function parseObject(text: string): Json | undefined {
-  try {
-    return record(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
-}
-
 function notJson(text: string, contentType: string): string {
   const looksLikeHtml = /^\s*<(!doctype|html)/i.test(text) || contentType.startsWith('text/html');
   return looksLikeHtml ? 'it is a web page, as proxies and login pages send' : 'it is not a JSON object';
-}
-
-function record(value: unknown): Json | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
-}
-
-function list(value: unknown): readonly unknown[] | undefined {
-  return Array.isArray(value) ? (value as unknown[]) : undefined;
-}
-
-function string(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined;
-}
-
-function stringMap(value: unknown): Readonly<Record<string, string>> {
-  const entries = Object.entries(record(value) ?? {}).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
-  return Object.fromEntries(entries);
-}
-
-function clip(text: string): string {
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }

@@ -1,3 +1,6 @@
+import { clip } from '../api/conditions.js';
+import { parseObject, record } from '../api/json.js';
+import type { Json } from '../api/json.js';
 import type { Reference } from './reference.js';
 import type { Credential } from './registry-port.js';
 
@@ -49,22 +52,22 @@ export function credentialFor(reference: Reference, keyrings: readonly Keyring[]
   return undefined;
 }
 
-function keyring(auths: Readonly<Record<string, unknown>> | undefined): Keyring {
+function keyring(auths: Json | undefined): Keyring {
   if (auths === undefined) return { entries: [], problems: ['it lists no registries (auths)'] };
   const entries: KeyringEntry[] = [];
   const problems: string[] = [];
   for (const [key, value] of Object.entries(auths)) {
     const credential = credentialOf(record(value));
     const place = splitKey(key);
-    if (credential === undefined) problems.push(`entry ${clip(key)} holds no user name and password`);
-    else if (place === undefined) problems.push(`entry ${clip(key)} is not a registry`);
+    if (credential === undefined) problems.push(`entry ${quote(key)} holds no user name and password`);
+    else if (place === undefined) problems.push(`entry ${quote(key)} is not a registry`);
     else entries.push({ ...place, credential });
   }
   return { entries, problems };
 }
 
 /** `username` and `password`, or both in `auth`; passwords may hold colons (`_json_key:{"a":..}`). */
-function credentialOf(entry: Readonly<Record<string, unknown>> | undefined): Credential | undefined {
+function credentialOf(entry: Json | undefined): Credential | undefined {
   const { username, password, auth } = entry ?? {};
   if (typeof username === 'string' && username !== '' && typeof password === 'string') return { username, password };
   if (typeof auth !== 'string' || !/^[A-Za-z0-9+/_=-]+$/.test(auth)) return undefined;
@@ -119,18 +122,6 @@ function decode(base64: string): string {
   return Buffer.from(base64, 'base64').toString('utf8');
 }
 
-function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    return record(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
-}
-
-function record(value: unknown): Readonly<Record<string, unknown>> | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : undefined;
-}
-
-function clip(text: string): string {
-  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+function quote(text: string): string {
+  return JSON.stringify(clip(text, 60));
 }

@@ -1,3 +1,5 @@
+import { clip } from '../api/conditions.js';
+
 /**
  * Image references: the grammar of github.com/distribution/reference with the defaults that Kubernetes runtimes apply.
  * Written here because the npm parsers misread `name@sha256:..`, hosts with ports or IPv6 hosts.
@@ -35,21 +37,12 @@ export function parseReference(text: string): ParsedReference {
   if (/^[a-f0-9]{64}$/.test(text)) return problem('64 hexadecimal digits are an image ID, not an image name; write repository@sha256:<digits>');
   const at = text.indexOf('@');
   const digest = at < 0 ? undefined : text.slice(at + 1);
-  const digestProblem = digest === undefined ? undefined : problemOfDigest(digest);
-  if (digestProblem !== undefined) return problem(digestProblem);
-
   const { name, tag } = splitTag(at < 0 ? text : text.slice(0, at));
-  if (tag !== undefined && !isTag(tag)) {
-    return problem(tag.length > MAX_TAG ? `the tag has ${tag.length} characters, the limit is ${MAX_TAG}` : `"${clip(tag)}" is not a tag`);
-  }
   const { registry, repository } = splitHost(name);
-  const nameProblem = problemOfName(registry, repository);
-  if (nameProblem !== undefined) return problem(nameProblem);
-  const reference: Reference = { registry, repository };
-  if (digest !== undefined) reference.digest = digest;
-  if (tag !== undefined) reference.tag = tag;
-  else if (digest === undefined) reference.tag = 'latest';
-  return { ok: true, reference };
+  const wrong = (digest === undefined ? undefined : problemOfDigest(digest)) ?? problemOfTag(tag) ?? problemOfName(registry, repository);
+  if (wrong !== undefined) return problem(wrong);
+  const kept = tag ?? (digest === undefined ? 'latest' : undefined);
+  return { ok: true, reference: { registry, repository, ...(kept === undefined ? {} : { tag: kept }), ...(digest === undefined ? {} : { digest }) } };
 }
 
 /** The full form: `registry/repository[:tag][@digest]`. Parsing it gives the same reference again. */
@@ -105,13 +98,13 @@ function isTag(text: string): boolean {
   return text.length <= MAX_TAG && TAG.test(text);
 }
 
-function problem(text: string): ParsedReference {
-  return { ok: false, problem: text };
+function problemOfTag(tag: string | undefined): string | undefined {
+  if (tag === undefined || isTag(tag)) return undefined;
+  return tag.length > MAX_TAG ? `the tag has ${tag.length} characters, the limit is ${MAX_TAG}` : `"${clip(tag, 60)}" is not a tag`;
 }
 
-/** Problems quote what the user wrote; a quote is never longer than a line. */
-function clip(text: string): string {
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+function problem(text: string): ParsedReference {
+  return { ok: false, problem: text };
 }
 
 /** A colon starts a tag only behind the last slash: before it, it starts a port. */
@@ -133,21 +126,21 @@ function splitHost(name: string): { registry: string; repository: string } {
 }
 
 function problemOfName(registry: string, repository: string): string | undefined {
-  if (!HOST.test(registry)) return `"${clip(registry)}" is not a registry host`;
+  if (!HOST.test(registry)) return `"${clip(registry, 60)}" is not a registry host`;
   const bad = repository.split('/').find((component) => !COMPONENT.test(component));
   if (bad !== undefined) {
     const hint = bad !== bad.toLowerCase() && COMPONENT.test(bad.toLowerCase()) ? ': repository names are lower case' : '';
-    return `"${clip(bad)}" is not a part of a repository name${hint}`;
+    return `"${clip(bad, 60)}" is not a part of a repository name${hint}`;
   }
   const length = registry.length + 1 + repository.length;
   return length > MAX_NAME ? `the name has ${length} characters, the limit is ${MAX_NAME}` : undefined;
 }
 
 function problemOfDigest(digest: string): string | undefined {
-  if (!DIGEST.test(digest)) return `"${clip(digest)}" is not a digest`;
+  if (!DIGEST.test(digest)) return `"${clip(digest, 60)}" is not a digest`;
   const algorithm = digest.slice(0, digest.indexOf(':'));
   const hex = digest.slice(algorithm.length + 1);
   const length = HEX_LENGTH[algorithm];
-  if (length === undefined) return `digest algorithm "${clip(algorithm)}" is not known`;
+  if (length === undefined) return `digest algorithm "${clip(algorithm, 60)}" is not known`;
   return hex.length === length && hex === hex.toLowerCase() ? undefined : `a ${algorithm} digest has ${length} lower-case hexadecimal digits`;
 }

@@ -1,0 +1,31 @@
+/** Reading JSON of foreign origin without trusting its shape: each helper gives undefined instead of a wrong type. */
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** The object that a text holds; undefined if it is not JSON or not an object. */
+export function parseObject(text: string): Json | undefined {
+  try {
+    return record(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+export function record(value: unknown): Json | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
+}
+
+export function list(value: unknown): readonly unknown[] | undefined {
+  return Array.isArray(value) ? (value as unknown[]) : undefined;
+}
+
+/** A text that says something; the empty one counts as absent, as Go writes absent fields that way. */
+export function string(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** The entries of an object whose values are texts. */
+export function stringMap(value: unknown): Readonly<Record<string, string>> {
+  const entries = Object.entries(record(value) ?? {}).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
+  return Object.fromEntries(entries);
+}
