@@ -1,5 +1,9 @@
-import type { Network } from '../network/index.js';
-import type { Spawn } from '../network/spawn.js';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { request } from 'undici';
+import type { Member, Network } from '../network/index.js';
+import type { ProcessHandle, Spawn } from '../network/spawn.js';
+import { notYet, until } from '../until.js';
 
 export interface RegistryOptions {
   /** Unique in the cluster, e.g. `registry`. */
@@ -28,6 +32,43 @@ export interface Registry {
   start(): Promise<void>;
 }
 
-export function startRegistry(_options: RegistryOptions): Promise<Registry> {
-  return Promise.reject(new Error('not built yet'));
+/** Starts a registry and waits until it answers. Only what it sends is shaped: images are pushed to it at full speed. */
+export async function startRegistry(options: RegistryOptions): Promise<Registry> {
+  const { name, port, network } = options;
+  const member = network && (await network.network.join(name, network.slot));
+  if (network?.rateMbit !== undefined) await member?.shapeEgress(network.rateMbit);
+  await mkdir(options.dir, { recursive: true });
+  const host = `${member?.address ?? '127.0.0.1'}:${port}`;
+  const url = `http://${host}`;
+  let running: ProcessHandle | undefined;
+
+  const registry: Registry = {
+    host,
+    url,
+    bytesSent: () => member?.bytesSent() ?? Promise.resolve(0),
+    shape: (rateMbit) => {
+      if (!member) return Promise.reject(new Error(`registry ${name} listens on loopback, which has no link to shape: give it a network`));
+      return member.shapeEgress(rateMbit);
+    },
+    stop: async () => {
+      await running?.stop();
+      running = undefined;
+    },
+    start: async () => {
+      running ??= await options.spawn({ name, ...commandLine(options, host, member) });
+      await until(`registry ${name} at ${url}`, async () => {
+        const { statusCode, body } = await request(`${url}/v2/`);
+        await body.dump();
+        return statusCode === 200 || notYet(`status ${statusCode}`);
+      });
+    },
+  };
+  await registry.start();
+  return registry;
+}
+
+function commandLine({ bin, dir }: RegistryOptions, address: string, member?: Member): { command: string; args: string[] } {
+  const crane = join(bin, 'crane');
+  const args = ['registry', 'serve', '--address', address, '--disk', dir];
+  return member?.enter(crane, args) ?? { command: crane, args };
 }
