@@ -26,6 +26,8 @@ const HOST_LABEL = '(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])';
 const HOST = new RegExp(`^(?:${HOST_LABEL}(?:\\.${HOST_LABEL})*|\\[[a-fA-F0-9:]+\\])(?::[0-9]+)?$`);
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/;
 const DIGEST = /^[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}$/;
+/** Docker's identifiers of local images; as a repository name it would be ambiguous, so the grammar refuses it. */
+const IMAGE_ID = /^[a-f0-9]{64}$/;
 /** Digests that can be verified; the hex length is part of the algorithm. */
 const HEX_LENGTH: Readonly<Record<string, number>> = { sha256: 64, sha384: 96, sha512: 128 };
 
@@ -33,14 +35,12 @@ const HEX_LENGTH: Readonly<Record<string, number>> = { sha256: 64, sha384: 96, s
  * Parses an image as it stands in a Pod. Total: any text gives a reference or one sentence that says what is wrong with it.
  */
 export function parseReference(text: string): ParsedReference {
-  if (text === '') return problem('the image is empty');
-  if (/^[a-f0-9]{64}$/.test(text)) return problem('64 hexadecimal digits are an image ID, not an image name; write repository@sha256:<digits>');
   const at = text.indexOf('@');
   const digest = at < 0 ? undefined : text.slice(at + 1);
   const { name, tag } = splitTag(at < 0 ? text : text.slice(0, at));
   const { registry, repository } = splitHost(name);
-  const wrong = (digest === undefined ? undefined : problemOfDigest(digest)) ?? problemOfTag(tag) ?? problemOfName(registry, repository);
-  if (wrong !== undefined) return problem(wrong);
+  const wrong = problemOfText(text) ?? (digest === undefined ? undefined : problemOfDigest(digest)) ?? problemOfTag(tag) ?? problemOfName(registry, repository);
+  if (wrong !== undefined) return { ok: false, problem: wrong };
   const kept = tag ?? (digest === undefined ? 'latest' : undefined);
   return { ok: true, reference: { registry, repository, ...(kept === undefined ? {} : { tag: kept }), ...(digest === undefined ? {} : { digest }) } };
 }
@@ -103,8 +103,10 @@ function problemOfTag(tag: string | undefined): string | undefined {
   return tag.length > MAX_TAG ? `the tag has ${tag.length} characters, the limit is ${MAX_TAG}` : `"${clip(tag, 60)}" is not a tag`;
 }
 
-function problem(text: string): ParsedReference {
-  return { ok: false, problem: text };
+function problemOfText(text: string): string | undefined {
+  if (text === '') return 'the image is empty';
+  if (IMAGE_ID.test(text)) return '64 hexadecimal digits are an image ID, not an image name; write repository@sha256:<digits>';
+  return undefined;
 }
 
 /** A colon starts a tag only behind the last slash: before it, it starts a port. */
