@@ -1,7 +1,13 @@
 /** metav1.LabelSelector as it stands on the wire; absent and empty select everything. */
 export interface LabelSelector {
   matchLabels?: Record<string, string> | undefined;
-  matchExpressions?: { key: string; operator: string; values?: string[] | undefined }[] | undefined;
+  matchExpressions?: Expression[] | undefined;
+}
+
+interface Expression {
+  key: string;
+  operator: string;
+  values?: string[] | undefined;
 }
 
 const KEY = /^([a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
@@ -18,16 +24,21 @@ export function selectorProblem(selector: LabelSelector | undefined): string | u
     if (!KEY.test(key)) return `matchLabels: "${key}" is not a label key`;
     if (!VALUE.test(value)) return `matchLabels: "${value}" is not a label value`;
   }
-  for (const { key, operator, values = [] } of selector?.matchExpressions ?? []) {
-    const needsValues = NEEDS_VALUES[operator];
-    if (!KEY.test(key)) return `matchExpressions: "${key}" is not a label key`;
-    if (needsValues === undefined) return `matchExpressions: operator "${operator}" of key "${key}" is none of In, NotIn, Exists, DoesNotExist`;
-    if (needsValues && values.length === 0) return `matchExpressions: operator ${operator} of key "${key}" needs values`;
-    if (!needsValues && values.length > 0) return `matchExpressions: operator ${operator} of key "${key}" takes no values`;
-    const bad = values.find((v) => !VALUE.test(v));
-    if (bad !== undefined) return `matchExpressions: "${bad}" is not a label value`;
+  for (const expression of selector?.matchExpressions ?? []) {
+    const problem = expressionProblem(expression);
+    if (problem !== undefined) return `matchExpressions: ${problem}`;
   }
   return undefined;
+}
+
+function expressionProblem({ key, operator, values = [] }: Expression): string | undefined {
+  const needsValues = NEEDS_VALUES[operator];
+  if (!KEY.test(key)) return `"${key}" is not a label key`;
+  if (needsValues === undefined) return `operator "${operator}" of key "${key}" is none of In, NotIn, Exists, DoesNotExist`;
+  if (needsValues && values.length === 0) return `operator ${operator} of key "${key}" needs values`;
+  if (!needsValues && values.length > 0) return `operator ${operator} of key "${key}" takes no values`;
+  const bad = values.find((v) => !VALUE.test(v));
+  return bad === undefined ? undefined : `"${bad}" is not a label value`;
 }
 
 /** Whether `labels` satisfy every requirement. A NotIn holds also where the label is absent, as in the API server. */
