@@ -1,0 +1,2 @@
+import { ensureTools } from './tools.js';
+await ensureTools();
