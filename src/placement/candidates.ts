@@ -1,0 +1,82 @@
+import type { LabelSelector } from '../api/label-selector.js';
+import { matchesSelector, selectorProblem } from '../api/label-selector.js';
+import type { PrewarmTarget } from '../api/kinds/image-prewarm.js';
+import { NODE_FILTERS } from './filters/index.js';
+import type { NodeDemand } from './filters/index.js';
+import type { NodeFacts } from './node-facts.js';
+
+export interface Candidates {
+  /** Nodes that may be warmed for the target, by name. */
+  nodes: NodeFacts[];
+  /** Nodes that would be among them were they Ready. */
+  unready: NodeFacts[];
+  /** How many nodes have to be warm, never more than there are. */
+  needed: number;
+  /** Named nodes of the spec that do not exist. */
+  absent: string[];
+  /** Named nodes that exist and are out, with the reason. */
+  refused: { node: string; reason: string }[];
+  /** How many nodes each reason keeps out, for the message when nothing is left. */
+  reasons: Record<string, number>;
+  /** The spec cannot be evaluated. */
+  problem?: string;
+}
+
+export interface CandidateOptions {
+  allow?: LabelSelector | undefined;
+  exclude?: LabelSelector | undefined;
+  /** Requests of one Pod of the target, where a gang is known. */
+  requests?: Readonly<Record<string, number>> | undefined;
+  /** Nodes to warm beyond those needed. */
+  spare?: number;
+}
+
+function demandOf(target: PrewarmTarget, options: CandidateOptions): NodeDemand {
+  const { affinity, names } = target.nodes;
+  // Who names nodes has decided; what remains is the operator's exclusion, health and capacity.
+  const tolerations = names === undefined ? (target.tolerations ?? []) : [{ operator: 'Exists' }];
+  return {
+    tolerations,
+    ...(affinity === undefined ? {} : { affinity }),
+    requests: options.requests ?? {},
+    ...(options.allow === undefined ? {} : { allow: options.allow }),
+    ...(options.exclude === undefined ? {} : { exclude: options.exclude }),
+  };
+}
+
+/**
+ * The nodes on which the images of a target have to be: those that its Pods may land on, and how many of them. One-sided: a
+ * node that the scheduler could choose is always inside, one that it would not choose may be.
+ * @param nodes every node of the cluster; the order of the answer is by name and so the same after a restart
+ */
+export function candidates(target: PrewarmTarget, nodes: readonly NodeFacts[], options: CandidateOptions = {}): Candidates {
+  const { names, selector } = target.nodes;
+  const answer: Candidates = { nodes: [], unready: [], needed: 0, absent: [], refused: [], reasons: {} };
+  const problem = selectorProblem(selector);
+  if (problem !== undefined) return { ...answer, problem: `target "${target.name}": nodes.selector: ${problem}` };
+
+  const named = names === undefined ? undefined : new Set(names);
+  const inScope = nodes.filter((n) => (named === undefined ? matchesSelector(selector, n.labels) : named.has(n.name)));
+  const demand = demandOf(target, options);
+  for (const node of inScope) {
+    const reason = NODE_FILTERS.map((filter) => filter(node, demand)).find((r) => r !== undefined);
+    if (reason === undefined) (node.ready ? answer.nodes : answer.unready).push(node);
+    else refuse(answer, { node: node.name, reason }, named !== undefined);
+  }
+  const present = new Set(inScope.map((n) => n.name));
+  answer.absent = [...(named ?? [])].filter((n) => !present.has(n)).sort();
+  for (const list of [answer.nodes, answer.unready]) list.sort((a, b) => (a.name < b.name ? -1 : 1));
+  answer.needed = neededOf(target, answer, options.spare ?? 0);
+  return answer;
+}
+
+function refuse(answer: Candidates, refusal: { node: string; reason: string }, named: boolean): void {
+  answer.reasons[refusal.reason] = (answer.reasons[refusal.reason] ?? 0) + 1;
+  if (named) answer.refused.push(refusal);
+}
+
+/** Named nodes count whether they can be warmed or not, so that a bad name shows as failed instead of vanishing from the sum. */
+function neededOf({ nodes: { names, count } }: PrewarmTarget, { nodes, unready }: Candidates, spare: number): number {
+  const most = names === undefined ? nodes.length + unready.length : new Set(names).size;
+  return Math.min((count ?? most) + spare, most);
+}

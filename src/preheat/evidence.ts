@@ -1,0 +1,117 @@
+import { clip } from '../api/conditions.js';
+import { formatDuration } from '../api/duration.js';
+import type { FailureReason } from '../api/reasons.js';
+import type { NodeFacts } from '../placement/node-facts.js';
+import { classifyPullError } from './pull-errors.js';
+import type { Puller } from './puller.js';
+
+/** What the proof needs of a puller Pod. */
+export interface PullerPod {
+  name: string;
+  uid: string;
+  /** Hash of the puller, from the label. */
+  hash: string;
+  /** UID of the DaemonSet that controls the Pod. */
+  ownerUid?: string;
+  /** Node on which it runs or is meant to run. */
+  node: string;
+  /** Reference of the image volume. */
+  image?: string;
+  /** Epoch ms. */
+  createdAt: number;
+  deleting: boolean;
+  phase: string;
+  /** Pod-level reason and message: rejected by the kubelet, evicted. */
+  reason?: string;
+  message?: string;
+  /** Names of scheduling gates that hold the Pod. */
+  gates: string[];
+  /** Why the scheduler does not place it. */
+  unschedulable?: string;
+  container?: ContainerState;
+}
+
+export interface ContainerState {
+  /** Epoch ms since when it runs. */
+  runningSince?: number;
+  started: boolean;
+  waiting?: { reason: string; message: string };
+  restarts: number;
+  /** Last words of the previous run. */
+  lastMessage?: string;
+}
+
+/** Where one image stands on one node. */
+export interface PullState {
+  state: 'absent' | 'pulling' | 'warm' | 'failed';
+  /** Whether bytes may be flowing: what budgets count. A failed state can be in flight too (its node went away in mid-pull). */
+  inFlight: boolean;
+  reason?: FailureReason;
+  message?: string;
+  /** Epoch ms since when it is pulling. */
+  since?: number;
+  /** How long the pull took, once warm. */
+  tookMs?: number;
+}
+
+const failed = (reason: FailureReason, message: string, inFlight = false): PullState => ({ state: 'failed', inFlight, reason, message: clip(message) });
+
+/**
+ * Where `puller` stands on a node, judged only by what node and kubelet said (promise P4).
+ * Warm = a Pod of the puller on this very node, its volume pinned to the digest, container running and past the startup probe
+ * (which looks into the mount), node Ready and not younger than the Pod. Everything else is not warm.
+ * @param deadlineMs after which a pull counts as stuck
+ */
+export function pullState(puller: Puller, pod: PullerPod, node: NodeFacts | undefined, at: { now: number; deadlineMs: number }): PullState {
+  const age = Math.max(0, at.now - pod.createdAt);
+  const mayFlow = pod.container?.runningSince === undefined && age < at.deadlineMs;
+  const bad = problemOfNode(pod, node, mayFlow) ?? problemOfPod(puller, pod);
+  if (bad !== undefined) return bad;
+  const { container } = pod;
+  if (container?.waiting !== undefined && !isProgress(container.waiting.reason)) {
+    const { reason, message } = container.waiting;
+    return failed(classifyPullError(reason, message), message === '' ? reason : message);
+  }
+  if (container?.runningSince !== undefined) return runningState(pod, container, container.runningSince);
+  if (age >= at.deadlineMs) return failed('PullFailed', `the pull has not ended after ${formatDuration(age)}`);
+  return { state: 'pulling', inFlight: true, since: pod.createdAt };
+}
+
+/** Waiting reasons of a kubelet that is at work. */
+function isProgress(reason: string): boolean {
+  return reason === 'ContainerCreating' || reason === 'PodInitializing' || reason === '';
+}
+
+function runningState(pod: PullerPod, container: ContainerState, runningSince: number): PullState {
+  if (container.started) return { state: 'warm', inFlight: false, tookMs: Math.max(0, runningSince - pod.createdAt) };
+  if (container.restarts > 0) return failed('EmptyImage', container.lastMessage ?? 'the mounted image is empty or cannot be read');
+  return { state: 'pulling', inFlight: false, since: pod.createdAt };
+}
+
+function problemOfNode(pod: PullerPod, node: NodeFacts | undefined, mayFlow: boolean): PullState | undefined {
+  if (node === undefined) return failed('NodeLost', `node ${pod.node} does not exist any more`);
+  // A node of the same name that joined after the Pod was made is another machine with an empty disk.
+  if (node.createdAt > pod.createdAt) return failed('NodeLost', `node ${pod.node} was replaced; the puller belongs to the one before`);
+  if (!node.ready) return failed('NodeNotReady', `node ${pod.node} is not Ready${node.readyMessage ? `: ${node.readyMessage}` : ''}`, mayFlow);
+  return undefined;
+}
+
+function problemOfPod(puller: Puller, pod: PullerPod): PullState | undefined {
+  if (pod.deleting) return { state: 'absent', inFlight: pod.container?.runningSince === undefined };
+  if (pod.image !== puller.image) {
+    return failed('DigestMismatch', `puller Pod ${pod.name} mounts ${pod.image ?? 'no image volume'} instead of ${puller.image}`);
+  }
+  if (pod.gates.length > 0) return failed('Gated', gatedMessage(pod.gates));
+  if (pod.phase === 'Failed' || pod.phase === 'Succeeded') {
+    return failed('Rejected', `puller Pod ${pod.name} ended: ${[pod.reason, pod.message].filter(Boolean).join(': ') || pod.phase}`);
+  }
+  if (pod.unschedulable !== undefined) return failed('Rejected', `puller Pod ${pod.name} cannot be placed: ${pod.unschedulable}`);
+  return undefined;
+}
+
+/** Seen: Kueue gates every Pod of a managed namespace; no label on the Pod opts out. */
+function gatedMessage(gates: readonly string[]): string {
+  const kueue = gates.some((g) => g.startsWith('kueue.x-k8s.io/'));
+  const way = kueue ? "; take Harbinger's namespace out of managedJobsNamespaceSelector of the Kueue configuration" : '';
+  return `puller Pods are held by scheduling gates ${gates.join(', ')}${way}`;
+}
