@@ -16,6 +16,8 @@ export interface WatchOptions {
   /** The server ends the watch after so many seconds. */
   timeoutSeconds?: number;
   signal?: AbortSignal;
+  /** Called when the server has accepted the watch, which may be long before the first event. */
+  onOpen?: () => void;
 }
 
 export interface WatchEvent<T extends KubeObject = KubeObject> {
@@ -166,6 +168,7 @@ export class KubeClient implements KubePort, WatchPort {
     signal?.addEventListener('abort', hangUp, { once: true });
     try {
       const body = await this.#openWatch(what, outgoing, connection, signal);
+      options.onOpen?.();
       for await (const line of readLines(what, body, MAX_OBJECT_BYTES)) yield eventOf<T>(what, line, isSecret(resource));
     } catch (error) {
       signal?.throwIfAborted();
