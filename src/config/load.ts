@@ -38,12 +38,17 @@ export async function readConfig(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (err) {
-    throw new ConfigError(`cannot read the configuration: ${(err as Error).message}; give its path with --config`, { cause: err });
+    throw new ConfigError(`cannot read the configuration: ${(err as Error).message}; give its path with --config`, {
+      cause: err,
+    });
   }
 }
 
 function describe(issue: z.core.$ZodIssue): string {
-  const where = issue.path.reduce<string>((text, part) => (typeof part === 'number' ? `${text}[${part}]` : `${text}${text && '.'}${String(part)}`), '');
+  const where = issue.path.reduce<string>(
+    (text, part) => (typeof part === 'number' ? `${text}[${part}]` : `${text}${text && '.'}${String(part)}`),
+    '',
+  );
   return `${where || 'top level'}: ${issue.message}`;
 }
 

@@ -10,17 +10,30 @@ const host = z
 const registry = z
   .strictObject({
     host: host.meta({ description: 'Registry as image references name it, for example registry.example.com:5000 or docker.io.' }),
-    allow: z.boolean().default(true).meta({ description: 'False: Harbinger never asks this registry, and its images are left alone.' }),
-    caFile: z.string().min(1).optional().meta({ description: 'PEM file with the authorities to trust for this registry, instead of those of the system.' }),
+    allow: z
+      .boolean()
+      .default(true)
+      .meta({ description: 'False: Harbinger never asks this registry, and its images are left alone.' }),
+    caFile: z
+      .string()
+      .min(1)
+      .optional()
+      .meta({ description: 'PEM file with the authorities to trust for this registry, instead of those of the system.' }),
     plainHTTP: z.boolean().default(false).meta({ description: 'The registry speaks HTTP without TLS.' }),
     allowLocalAddresses: z
       .boolean()
       .default(false)
-      .meta({ description: 'The host may resolve to a loopback or link-local address; refused otherwise, because the metadata service of a cloud is one.' }),
+      .meta({
+        description:
+          'The host may resolve to a loopback or link-local address; refused otherwise, because the metadata service of a cloud is one.',
+      }),
     mirrors: z.array(host).max(8).default([]).meta({ description: 'Hosts that are asked first, in this order.' }),
     credential: z
       .strictObject({
-        dockerConfigFile: z.string().min(1).meta({ description: 'File in the format of ~/.docker/config.json; read again when it changes.' }),
+        dockerConfigFile: z
+          .string()
+          .min(1)
+          .meta({ description: 'File in the format of ~/.docker/config.json; read again when it changes.' }),
       })
       .optional()
       .meta({ description: "Harbinger's own read-only credential." }),
@@ -29,24 +42,73 @@ const registry = z
 
 const budgets = z
   .strictObject({
-    admissionMs: z.int().min(50).max(2500).default(1000).meta({ description: 'Time for one admission; images that are not decided by then are left alone. Must stay below timeoutSeconds of the webhook configuration.' }),
-    maxInFlightRequests: z.int().min(1).max(10_000).default(200).meta({ description: 'Admissions at once in one replica; above it Pods pass unread.' }),
-    maxInFlightBytes: z.int().min(1 << 20).default(64 << 20).meta({ description: 'Bytes of admissions at once in one replica; above it Pods pass unread.' }),
+    admissionMs: z
+      .int()
+      .min(50)
+      .max(2500)
+      .default(1000)
+      .meta({
+        description:
+          'Time for one admission; images that are not decided by then are left alone. Must stay below timeoutSeconds of the webhook configuration.',
+      }),
+    maxInFlightRequests: z
+      .int()
+      .min(1)
+      .max(10_000)
+      .default(200)
+      .meta({ description: 'Admissions at once in one replica; above it Pods pass unread.' }),
+    maxInFlightBytes: z
+      .int()
+      .min(1 << 20)
+      .default(64 << 20)
+      .meta({ description: 'Bytes of admissions at once in one replica; above it Pods pass unread.' }),
     eventLoopLagMs: z.int().min(10).default(200).meta({ description: 'Lag of the event loop above which Pods pass unread.' }),
-    maxPullingNodes: z.int().min(0).max(5000).default(100).meta({ description: 'Nodes that pull for Harbinger at once in the whole cluster.' }),
-    maxPullingNodesPerRegistry: z.int().min(0).max(5000).default(50).meta({ description: 'Nodes that pull from one registry at once.' }),
-    retainAfterAdmissionMinutes: z.int().min(0).max(1440).default(15).meta({ description: 'How long pullers keep the images of an admitted gang whose Pods do not start.' }),
-    unstampedHoldSeconds: z.int().min(5).max(600).default(30).meta({ description: 'A held gang whose hold has no deadline is released after this time: nobody vouches for it.' }),
-    assumedPullMiBPerSecond: z.int().min(1).max(100_000).default(50).meta({ description: 'Rate per node from which deadlines are derived when a prewarm names none.' }),
+    maxPullingNodes: z
+      .int()
+      .min(0)
+      .max(5000)
+      .default(100)
+      .meta({ description: 'Nodes that pull for Harbinger at once in the whole cluster.' }),
+    maxPullingNodesPerRegistry: z
+      .int()
+      .min(0)
+      .max(5000)
+      .default(50)
+      .meta({ description: 'Nodes that pull from one registry at once.' }),
+    retainAfterAdmissionMinutes: z
+      .int()
+      .min(0)
+      .max(1440)
+      .default(15)
+      .meta({ description: 'How long pullers keep the images of an admitted gang whose Pods do not start.' }),
+    unstampedHoldSeconds: z
+      .int()
+      .min(5)
+      .max(600)
+      .default(30)
+      .meta({ description: 'A held gang whose hold has no deadline is released after this time: nobody vouches for it.' }),
+    assumedPullMiBPerSecond: z
+      .int()
+      .min(1)
+      .max(100_000)
+      .default(50)
+      .meta({ description: 'Rate per node from which deadlines are derived when a prewarm names none.' }),
     minDeadlineSeconds: z.int().min(1).max(86_400).default(600).meta({ description: 'Shortest derived deadline of a prewarm.' }),
-    stallSeconds: z.int().min(10).max(86_400).default(600).meta({ description: 'A prewarm in which no node becomes warm for so long counts as stalled.' }),
+    stallSeconds: z
+      .int()
+      .min(10)
+      .max(86_400)
+      .default(600)
+      .meta({ description: 'A prewarm in which no node becomes warm for so long counts as stalled.' }),
   })
   .meta({ description: 'Limits on what Harbinger takes from the cluster.' });
 
 const nodes = z
   .strictObject({
     allow: labelSelectorSchema.optional().meta({ description: 'Only these nodes are warmed; all when absent.' }),
-    exclude: labelSelectorSchema.optional().meta({ description: 'These nodes are never warmed. Control planes and nodes labelled harbinger.dev/exclude never are.' }),
+    exclude: labelSelectorSchema
+      .optional()
+      .meta({ description: 'These nodes are never warmed. Control planes and nodes labelled harbinger.dev/exclude never are.' }),
   })
   .meta({ description: 'Nodes that may be warmed.' });
 
@@ -56,15 +118,25 @@ export const harbingerConfig = z
     mode: z
       .enum(['On', 'Observe', 'Off'])
       .default('On')
-      .meta({ description: 'Observe plans and records, and changes nothing. Off is the kill switch: gangs are released, Pods pass unread.' }),
+      .meta({
+        description:
+          'Observe plans and records, and changes nothing. Off is the kill switch: gangs are released, Pods pass unread.',
+      }),
     scope: z
       .enum(['LabelledNamespaces', 'AllNamespaces'])
       .default('LabelledNamespaces')
-      .meta({ description: 'Namespaces whose Pods the webhook rewrites: those labelled harbinger.dev/accelerate=enabled, or all that are not labelled disabled.' }),
+      .meta({
+        description:
+          'Namespaces whose Pods the webhook rewrites: those labelled harbinger.dev/accelerate=enabled, or all that are not labelled disabled.',
+      }),
     registries: z.array(registry).max(200).default([]).meta({ description: 'Registries that need more than the defaults.' }),
     budgets: budgets.prefault({}),
     nodes: nodes.prefault({}),
-    dragonfly: z.array(z.never()).max(0).default([]).meta({ description: 'Reserved.' }),
+    dragonfly: z
+      .array(z.strictObject({ name: z.string().min(1).max(63).meta({ description: 'Name that prewarms refer to.' }) }))
+      .max(0, 'is not supported yet')
+      .default([])
+      .meta({ description: 'Reserved.' }),
   })
   .meta({ description: 'Configuration of Harbinger.' });
 

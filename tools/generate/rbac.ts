@@ -1,0 +1,115 @@
+import { GROUP, INSTALL } from '../../src/api/names.js';
+import { componentLabels } from './labels.js';
+import type { Manifest } from './yaml.js';
+
+/** One PolicyRule. No wildcards: a unit test refuses them, and the audit log of the integration tests shows unused verbs. */
+export interface Rule {
+  apiGroups: string[];
+  resources: string[];
+  verbs: string[];
+  resourceNames?: string[];
+}
+
+/** What one service account may do: everywhere, and in the namespace of the installation only. */
+export interface Grants {
+  account: string;
+  component: string;
+  cluster: Rule[];
+  own: Rule[];
+}
+
+const READ = ['list', 'watch'];
+const KUEUE = 'kueue.x-k8s.io';
+
+const rule = (apiGroup: string, resources: string[], verbs: string[], resourceNames?: string[]): Rule => ({
+  apiGroups: [apiGroup],
+  resources,
+  verbs,
+  ...(resourceNames === undefined ? {} : { resourceNames }),
+});
+
+/** A Lease that is created when absent; `create` cannot be limited to a name. */
+const lease = (name: string): Rule[] => [
+  rule('coordination.k8s.io', ['leases'], ['create']),
+  rule('coordination.k8s.io', ['leases'], ['get', 'patch'], [name]),
+];
+
+const events = rule('events.k8s.io', ['events'], ['create', 'patch']);
+
+const webhook: Grants = {
+  account: INSTALL.webhook,
+  component: 'webhook',
+  cluster: [
+    rule(GROUP, ['accelerationpolicies', 'imageprewarms'], READ),
+    rule('', ['namespaces'], READ),
+    rule('admissionregistration.k8s.io', ['mutatingwebhookconfigurations'], ['get', 'patch'], [INSTALL.webhookConfiguration]),
+    // Watchdog: it may end a hold (status of our check) and nothing else of a Workload.
+    rule(KUEUE, ['workloads', 'admissionchecks'], READ),
+    rule(KUEUE, ['workloads/status'], ['patch']),
+    events,
+  ],
+  own: [
+    rule('', ['secrets'], ['create']),
+    rule('', ['secrets'], ['get', 'patch'], [INSTALL.caSecret]),
+    ...lease(INSTALL.watchdogLease),
+  ],
+};
+
+const controller: Grants = {
+  account: INSTALL.controller,
+  component: 'controller',
+  cluster: [
+    rule(GROUP, ['imageprewarms'], [...READ, 'create', 'patch', 'delete']),
+    rule(GROUP, ['imageprewarms/status'], ['patch']),
+    rule(GROUP, ['accelerationpolicies', 'prewarmcheckconfigs'], READ),
+    rule('', ['nodes', 'namespaces'], READ),
+    rule('batch', ['jobs'], ['get', ...READ]),
+    // patch on workloads stamps the deadline of a hold before the hold begins.
+    rule(KUEUE, ['workloads'], [...READ, 'patch']),
+    rule(KUEUE, ['workloads/status', 'admissionchecks/status'], ['patch']),
+    rule(KUEUE, ['admissionchecks', 'clusterqueues', 'localqueues', 'resourceflavors'], READ),
+    events,
+  ],
+  own: [
+    rule('apps', ['daemonsets'], [...READ, 'create', 'patch', 'delete']),
+    rule('', ['pods'], READ),
+    ...lease(INSTALL.controllerLease),
+  ],
+};
+
+export const GRANTS: readonly Grants[] = [webhook, controller];
+
+/** Service accounts, roles and bindings for an installation in `namespace`. */
+export function rbac(namespace: string): Manifest[] {
+  const puller: Manifest = {
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    metadata: { name: INSTALL.puller, namespace, labels: componentLabels('puller') },
+    automountServiceAccountToken: false,
+  };
+  return [puller, ...GRANTS.flatMap((grants) => accountObjects(grants, namespace))];
+}
+
+function accountObjects({ account, component, cluster, own }: Grants, namespace: string): Manifest[] {
+  const labels = componentLabels(component);
+  const role = (kind: string, rules: Rule[], where: object): Manifest => ({
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind,
+    metadata: { name: account, ...where, labels },
+    rules,
+  });
+  const binding = (kind: string, where: object): Manifest => ({
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: `${kind}Binding`,
+    metadata: { name: account, ...where, labels },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind, name: account },
+    subjects: [{ kind: 'ServiceAccount', name: account, namespace }],
+  });
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: account, namespace, labels } },
+    role('ClusterRole', cluster, {}),
+    binding('ClusterRole', {}),
+    role('Role', own, { namespace }),
+    binding('Role', { namespace }),
+  ];
+}
