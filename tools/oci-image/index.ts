@@ -1,3 +1,4 @@
+export { writeArchive } from './archive.js';
 export { bytes, incompressible, sha256, type Content } from './content.js';
 export { buildImage, buildIndex, memoryBlob, type ImageOptions } from './image.js';
 export { estargzLayer, gzipLayer, type LayerOptions } from './layer.js';

@@ -1,57 +1,30 @@
-import type { Network } from '../network/index.js';
-import type { Spawn } from '../network/spawn.js';
+import { freemem } from 'node:os';
+import { join } from 'node:path';
+import { mkdir } from 'node:fs/promises';
+import { pauseImage, writeArchive } from '../../../tools/oci-image/index.js';
+import { cniDirectory } from '../packages/index.js';
+import { startNode } from './node.js';
+import type { RealNode, RealNodesOptions } from './types.js';
 
-/** PEM certificate signed by the cluster's CA, and its key. */
-export interface KeyPair {
-  cert: string;
-  key: string;
-}
+export type { Issue, KeyPair, RealNode, RealNodesOptions } from './types.js';
 
-/** Issues a certificate of the cluster's CA for client and server use. */
-export type Issue = (request: { commonName: string; organizations: string[]; addresses: string[] }) => KeyPair | Promise<KeyPair>;
+/** First octet of nodes on the network; those below are for registries. */
+const FIRST_SLOT = 10;
 
-export interface RealNodesOptions {
-  count: number;
-  /** Names are `<prefix>1`, ...; default `node-`. */
-  prefix?: string;
-  network: Network;
-  spawn: Spawn;
-  /** Directory of the built tools: kubelet, containerd, containerd-shim-runc-v2, ctr. */
-  bin: string;
-  /** For configuration and logs of the nodes. */
-  dir: string;
-  apiServer: { url: string; ca: string };
-  issue: Issue;
-  /** `ip:port` of plain-HTTP registries. */
-  registries: readonly string[];
-  labels?: Readonly<Record<string, string>>;
-  /** Where images and Pods live. tmpfs where memory allows: its times spread less. */
-  root?: 'tmpfs' | 'disk';
-  /** Size of each node's tmpfs in MiB; default 4096. */
-  tmpfsMiB?: number;
-}
-
-/** A kubelet and a containerd in a network namespace. */
-export interface RealNode {
-  readonly name: string;
-  readonly address: string;
-  readonly netns: string;
-  /** Names of the images in containerd. */
-  images(): Promise<string[]>;
-  /** Removes images (all but the sandbox when none is named) and their content, as on a fresh node; running Pods keep theirs. */
-  wipe(...images: string[]): Promise<void>;
-  bytesReceived(): Promise<number>;
-  pauseKubelet(): Promise<void>;
-  resumeKubelet(): Promise<void>;
-  stopKubelet(): Promise<void>;
-  startKubelet(): Promise<void>;
-  stopContainerd(): Promise<void>;
-  startContainerd(): Promise<void>;
-  /** Ends both, the Pods and everything the node has left on this machine. The Node object stays. */
-  stop(): Promise<void>;
-}
-
-/** Starts `count` real nodes; resolves when both daemons run. Node objects become Ready some seconds later: wait for that through the API. */
-export function startRealNodes(_options: RealNodesOptions): Promise<RealNode[]> {
-  return Promise.reject(new Error('not built yet'));
+/**
+ * Starts `count` real nodes; resolves when containerd answers and the kubelets run. Node objects become Ready some seconds later: wait for
+ * that through the API. Needs root on Linux and the programs that `ensurePackages` sees to.
+ */
+export async function startRealNodes(options: RealNodesOptions): Promise<RealNode[]> {
+  const { count, prefix = 'node-', dir } = options;
+  if (count > 7) throw new Error(`${count} real nodes: a network has Pod addresses for 7`);
+  const cniBin = cniDirectory();
+  if (!cniBin) throw new Error('no CNI plugins in /usr/lib/cni or /opt/cni/bin: install the package containernetworking-plugins');
+  await mkdir(dir, { recursive: true });
+  const sandbox = { name: 'harbinger.test/pause:1', archive: join(dir, 'pause.tar') };
+  await writeArchive(await pauseImage(), sandbox.name, sandbox.archive);
+  const tmpfsMiB = options.tmpfsMiB ?? 4096;
+  const root = options.root ?? (freemem() > count * tmpfsMiB * (1 << 20) ? 'tmpfs' : 'disk');
+  const numbers = Array.from({ length: count }, (_, i) => i + 1);
+  return Promise.all(numbers.map((n) => startNode({ ...options, root, tmpfsMiB, cniBin, sandbox }, { name: `${prefix}${n}`, slot: FIRST_SLOT + n, podBlock: n })));
 }

@@ -4,6 +4,7 @@ import { request } from 'undici';
 import type { Member, Network } from '../network/index.js';
 import type { ProcessHandle, Spawn } from '../network/spawn.js';
 import { notYet, until } from '../until.js';
+import { readManifests, restoreManifests, type KeptManifest } from './manifests.js';
 
 export interface RegistryOptions {
   /** Unique in the cluster, e.g. `registry`. */
@@ -28,7 +29,7 @@ export interface Registry {
   /** Limits its egress (namespace only). */
   shape(rateMbit: number | undefined): Promise<void>;
   stop(): Promise<void>;
-  /** Starts it again on the same address with the content it had. */
+  /** Starts it again on the same address with the tagged content it had. */
   start(): Promise<void>;
 }
 
@@ -41,6 +42,7 @@ export async function startRegistry(options: RegistryOptions): Promise<Registry>
   const host = `${member?.address ?? '127.0.0.1'}:${port}`;
   const url = `http://${host}`;
   let running: ProcessHandle | undefined;
+  let kept: KeptManifest[] = [];
 
   const registry: Registry = {
     host,
@@ -51,16 +53,20 @@ export async function startRegistry(options: RegistryOptions): Promise<Registry>
       return member.shapeEgress(rateMbit);
     },
     stop: async () => {
-      await running?.stop();
+      if (!running) return;
+      kept = await readManifests(url);
+      await running.stop();
       running = undefined;
     },
     start: async () => {
-      running ??= await options.spawn({ name, ...commandLine(options, host, member) });
+      if (running) return;
+      running = await options.spawn({ name, ...commandLine(options, host, member) });
       await until(`registry ${name} at ${url}`, async () => {
         const { statusCode, body } = await request(`${url}/v2/`);
         await body.dump();
         return statusCode === 200 || notYet(`status ${statusCode}`);
       });
+      await restoreManifests(url, kept);
     },
   };
   await registry.start();
