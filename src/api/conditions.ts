@@ -5,7 +5,7 @@ export interface Condition {
   reason: string;
   message: string;
   lastTransitionTime: string;
-  observedGeneration?: number;
+  observedGeneration?: number | undefined;
 }
 
 /** Longest condition message that is written; the API server's own limit is 32,768 characters. */

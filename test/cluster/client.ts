@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import { Agent, request, type RequestOptions } from 'node:https';
+import { createInterface } from 'node:readline';
 import { parse, parseAllDocuments } from 'yaml';
 import { notYet, until } from './until.js';
 
@@ -52,6 +54,10 @@ export interface PatchOptions {
 export interface DeleteOptions {
   gracePeriodSeconds?: number;
   propagationPolicy?: 'Foreground' | 'Background' | 'Orphan';
+}
+export interface WatchEvent {
+  type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
+  object: Raw;
 }
 interface ResourceInfo {
   name: string;
@@ -174,6 +180,26 @@ export class ClusterClient {
     await until(`${kind} ${key} to be gone`, async () => ((await this.find(kind, key)) ? notYet('it still exists') : true), { timeoutMs });
   }
 
+  /**
+   * Events of all objects of a kind: first each existing one as ADDED, then a BOOKMARK, then what changes. Ends when the server ends the
+   * watch or `signal` aborts it.
+   */
+  async *watch(kind: string, { namespace, signal }: { namespace?: string; signal?: AbortSignal } = {}): AsyncGenerator<WatchEvent> {
+    const initial = { watch: 'true', sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan', allowWatchBookmarks: 'true' };
+    const path = `${await this.#collection(kind, namespace)}?${new URLSearchParams(initial).toString()}`;
+    const response = await this.#open({ method: 'GET', path, headers: { ...this.#headers, accept: 'application/json' }, ...(signal && { signal }) });
+    if (response.statusCode !== 200) throw new ApiError(response.statusCode ?? 0, '', `watch ${path}: ${response.statusCode}`);
+    try {
+      for await (const line of createInterface({ input: response })) {
+        const event = JSON.parse(line) as WatchEvent | { type: 'ERROR'; object: { code: number; reason: string; message: string } };
+        if (event.type === 'ERROR') throw new ApiError(event.object.code, event.object.reason, `watch ${path}: ${event.object.message}`);
+        yield event;
+      }
+    } finally {
+      response.destroy();
+    }
+  }
+
   /** One raw request; throws ApiError for anything but 2xx. A text answer is returned as a string. */
   async request(method: string, path: string, body?: unknown, contentType = 'application/json'): Promise<unknown> {
     const payload = body === undefined ? undefined : JSON.stringify(body);
@@ -197,6 +223,16 @@ export class ClusterClient {
         response.on('end', () => resolve({ status: response.statusCode ?? 0, body: decodeBody(Buffer.concat(chunks).toString()) }));
       });
       call.end(payload);
+    });
+  }
+
+  #open(options: RequestOptions): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      // An agent of its own: a watch must not take a connection from the pool of short calls.
+      const call = request({ ...options, host: this.#server.hostname, port: this.#server.port, agent: new Agent({ ...this.#agent.options, keepAlive: false }) });
+      call.on('error', reject);
+      call.on('response', resolve);
+      call.end();
     });
   }
 
