@@ -295,3 +295,10 @@ function decodeBody(text: string): unknown {
     return text;
   }
 }
+
+/** The condition of this type in an object's status. */
+export const condition = (object: Raw, type: string): { status: string; reason?: string; message?: string } | undefined =>
+  (object['status']?.conditions as { type: string; status: string }[] | undefined)?.find((c) => c.type === type);
+
+/** Whether the condition of this type is True. */
+export const isTrue = (object: Raw, type: string): boolean => condition(object, type)?.status === 'True';

@@ -121,6 +121,11 @@ export class Supervisor {
     await this.#call({ op: 'describe', info });
   }
 
+  /** The cluster stays when this process ends, until somebody shuts it down. */
+  async disown(): Promise<void> {
+    await this.#call({ op: 'disown' });
+  }
+
   /** Tears the cluster down; resolves when the supervisor itself has gone. Returns what could not be removed. */
   async shutdown(): Promise<string[]> {
     const leftovers = (await this.#call({ op: 'shutdown' })) as string[];

@@ -31,6 +31,7 @@ function save(): void {
   renameSync(temp, stateFile);
 }
 
+let owned = ownership === 'owned';
 let ending: Promise<string[]> | undefined;
 function end(why: string): Promise<string[]> {
   ending ??= (async () => {
@@ -59,6 +60,9 @@ async function answer(request: Request): Promise<unknown> {
     case 'describe':
       Object.assign(state.info, request.info);
       return save();
+    case 'disown':
+      owned = false;
+      return;
     case 'shutdown':
       return end('asked to');
   }
@@ -84,9 +88,11 @@ const server = createServer((socket) => {
 server.listen(state.socket, save);
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => void end(signal).then(() => process.exit(0)));
-if (ownership === 'owned') {
+if (owned) {
   process.stdin.resume();
-  process.stdin.on('close', () => void end('the owner has gone').then(() => process.exit(0)));
+  process.stdin.on('close', () => {
+    if (owned) void end('the owner has gone').then(() => process.exit(0));
+  });
 }
 process.on('uncaughtException', (error) => {
   console.log(error);

@@ -17,6 +17,7 @@ export type Request = { id: number } & (
   | { op: 'wait'; name: string }
   | { op: 'list' }
   | { op: 'describe'; info: Record<string, unknown> }
+  | { op: 'disown' }
   | { op: 'shutdown' }
 );
 
@@ -40,6 +41,9 @@ export interface ClusterState {
   runDir: string;
   logDir: string;
   children: (ProcessIdentity & { name: string })[];
-  /** What `describe` has put here: kubeconfig, addresses, `network` (name for cleaning up namespaces). */
+  /** What `describe` has put here: kubeconfig, addresses, `network` (name for cleaning up namespaces), `memoryDir`. */
   info: Record<string, unknown>;
 }
+
+/** Folders in memory that teardown may remove begin so; anything else in a state file is not ours. */
+export const MEMORY_DIR_PREFIX = '/dev/shm/harbinger-etcd-';

@@ -5,7 +5,7 @@ import { cleanUpCluster } from '../network/index.js';
 import { isAlive, signalIfOurs } from '../process-identity.js';
 import { repoRoot } from '../paths.js';
 import { sleep } from '../until.js';
-import type { ClusterState } from './protocol.js';
+import { MEMORY_DIR_PREFIX, type ClusterState } from './protocol.js';
 
 /**
  * Ends all children of a cluster (SIGKILL: test clusters are crash-only), newest first, then removes namespaces and the
@@ -22,6 +22,8 @@ export async function tearDown(state: ClusterState): Promise<string[]> {
   const network = state.info['network'];
   if (typeof network === 'string') leftovers.push(...(await cleanUpCluster(network)));
   leftovers.push(...removeRunDir(state.runDir));
+  const memoryDir = state.info['memoryDir'];
+  if (typeof memoryDir === 'string' && memoryDir.startsWith(MEMORY_DIR_PREFIX)) rmSync(memoryDir, { recursive: true, force: true });
   return leftovers;
 }
 

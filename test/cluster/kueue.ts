@@ -1,0 +1,135 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAllDocuments, stringify } from 'yaml';
+import type { ClusterClient, Draft } from './client.js';
+import type { ControlPlane } from './control-plane.js';
+import { leasePorts } from './leases.js';
+import type { Pki } from './pki.js';
+import type { Supervisor } from './supervisor/client.js';
+import { moduleDir } from './tools.js';
+import { notYet, until } from './until.js';
+
+export interface KueueOptions {
+  /**
+   * Call Kueue's webhooks. Off by default, for speed and since its `Fail` webhooks refuse Pods when Kueue is down: Jobs
+   * of tests then have to be written with `suspend: true`.
+   */
+  webhooks?: boolean;
+  /** Integrations; default only batch/job. */
+  frameworks?: readonly string[];
+  /** More fields of Kueue's configuration, merged over ours at the top level. */
+  config?: Record<string, unknown>;
+}
+
+interface Context {
+  supervisor: Supervisor;
+  controlPlane: ControlPlane;
+  client: ClusterClient;
+  /** Path of the kueue program. */
+  program: string;
+}
+
+const NAMESPACE = 'kueue-system';
+const SECRET = 'kueue-webhook-server-cert';
+// Kueue's certificate rotator waits for ever for a conversion stanza on exactly these.
+const CONVERTED = ['workloads', 'clusterqueues', 'localqueues', 'cohorts', 'multikueueclusters'];
+
+/** Runs Kueue as a process against the cluster; resolves when it reports ready. */
+export async function startKueue(context: Context, options: KueueOptions = {}): Promise<void> {
+  const { supervisor, controlPlane, client, program } = context;
+  const [webhookPort = 0, healthPort = 0, metricsPort = 0] = await leasePorts(3, supervisor.identity);
+  const module = await moduleDir('sigs.k8s.io/kueue');
+  const certDir = join(supervisor.state.runDir, 'kueue-certs');
+  const url = options.webhooks === true ? `https://127.0.0.1:${webhookPort}` : undefined;
+  await client.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE } });
+  await Promise.all([
+    client.apply(await certificates(controlPlane.pki, certDir)),
+    client.apply(customResources(module)),
+    client.apply(webhookConfigurations(module, url)),
+  ]);
+  const config = join(supervisor.state.runDir, 'kueue.yaml');
+  writeFileSync(config, stringify({ ...configuration({ certDir, webhookPort, healthPort, metricsPort }, options), ...options.config }));
+  const kubeconfig = await controlPlane.kubeconfigForUser('system:kueue', ['system:masters']);
+  await supervisor.spawn({ name: 'kueue', command: program, args: ['--config', config, '--kubeconfig', kubeconfig, '--zap-log-level=2'] });
+  await untilKueueReady(supervisor, healthPort);
+  await supervisor.describe({ kueueHealthPort: healthPort });
+}
+
+/** Resolves when Kueue reports ready. */
+export async function untilKueueReady(supervisor: Supervisor, healthPort: number): Promise<void> {
+  await until(
+    'Kueue to be ready',
+    async () => {
+      await supervisor.mustRun('kueue');
+      const answer = await fetch(`http://127.0.0.1:${healthPort}/readyz`);
+      return answer.ok || notYet(`${answer.status} ${await answer.text()}`);
+    },
+    { timeoutMs: 90_000 },
+  );
+}
+
+function configuration(
+  at: { certDir: string; webhookPort: number; healthPort: number; metricsPort: number },
+  { frameworks = ['batch/job'] }: KueueOptions,
+): Record<string, unknown> {
+  return {
+    apiVersion: 'config.kueue.x-k8s.io/v1beta2',
+    kind: 'Configuration',
+    namespace: NAMESPACE,
+    health: { healthProbeBindAddress: `127.0.0.1:${at.healthPort}` },
+    metrics: { bindAddress: `127.0.0.1:${at.metricsPort}` },
+    webhook: { host: '127.0.0.1', port: at.webhookPort, certDir: at.certDir },
+    leaderElection: { leaderElect: false },
+    internalCertManagement: { enable: true, webhookServiceName: 'kueue-webhook-service', webhookSecretName: SECRET },
+    clientConnection: { qps: 300, burst: 500 },
+    // Users of gangs run with it, and it shows in conditions (PodsReady) when the whole gang is up.
+    waitForPodsReady: { timeout: '10m', blockAdmission: false },
+    integrations: { frameworks: [...frameworks] },
+  };
+}
+
+// Kueue's rotator accepts a certificate that is valid for its service name. Ours also names the loopback address, so that
+// its webhooks can be called by URL, and it lies in the Secret and in certDir from the start, so nothing has to be copied.
+async function certificates(pki: Pki, certDir: string): Promise<Draft> {
+  const { cert, key } = await pki.issue({ commonName: 'kueue', addresses: [`kueue-webhook-service.${NAMESPACE}.svc`, '127.0.0.1'] });
+  mkdirSync(certDir, { recursive: true });
+  const data = { 'ca.crt': pki.caCert, 'ca.key': pki.caKey, 'tls.crt': cert, 'tls.key': key };
+  for (const [name, text] of Object.entries(data)) if (name.startsWith('tls')) writeFileSync(join(certDir, name), text, { mode: 0o600 });
+  return { apiVersion: 'v1', kind: 'Secret', metadata: { name: SECRET, namespace: NAMESPACE }, stringData: data };
+}
+
+function customResources(module: string): Draft[] {
+  const dir = join(module, 'config/components/crd/bases');
+  return readdirSync(dir)
+    .filter((file) => file.endsWith('.yaml'))
+    .flatMap((file) => documents(join(dir, file)))
+    .map((crd) => {
+      const spec = crd['spec'] as { names: { plural: string } };
+      if (!CONVERTED.includes(spec.names.plural)) return crd;
+      const service = { name: 'kueue-webhook-service', namespace: NAMESPACE, path: '/convert' };
+      const conversion = { strategy: 'Webhook', webhook: { clientConfig: { service }, conversionReviewVersions: ['v1'] } };
+      return { ...crd, spec: { ...spec, conversion } };
+    });
+}
+
+interface Webhook {
+  clientConfig: { service?: { path: string } };
+  objectSelector?: unknown;
+}
+
+function webhookConfigurations(module: string, url: string | undefined): Draft[] {
+  return documents(join(module, 'config/components/webhook/manifests.yaml')).map((configuration) => {
+    const webhooks = (configuration['webhooks'] as Webhook[]).map((webhook) => {
+      const path = webhook.clientConfig.service?.path ?? '';
+      if (url) return { ...webhook, clientConfig: { url: `${url}${path}` } };
+      const never = { matchLabels: { 'harbinger.test/never': 'true' } };
+      return { ...webhook, clientConfig: { service: { name: 'kueue-webhook-service', namespace: NAMESPACE, path } }, objectSelector: never };
+    });
+    return { ...configuration, metadata: { name: `kueue-${configuration.metadata.name}` }, webhooks };
+  });
+}
+
+const documents = (file: string): Draft[] =>
+  parseAllDocuments(readFileSync(file, 'utf8'))
+    .map((d) => d.toJS() as Draft | null)
+    .filter((d): d is Draft => d !== null);
