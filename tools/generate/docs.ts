@@ -77,9 +77,15 @@ export function withGenerated(before: string, title: string, generated: string):
   return `${byHand}${MARKER}\n\n${generated}\n`;
 }
 
+interface Page {
+  title: string;
+  path: string;
+  body: string;
+}
+
 /** Reference pages; `read` gives the text of an existing file, or nothing. */
 export function docFiles(read: (path: string) => string): Generated[] {
-  const pages = KINDS.map((kind) => ({
+  const pages: Page[] = KINDS.map((kind) => ({
     title: kind.kind,
     path: `docs/spec/${kind.kind.toLowerCase()}.md`,
     body: kindPage(kind),
