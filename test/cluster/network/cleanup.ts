@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { run } from '../exec.js';
 import { sleep } from '../until.js';
 import { cgroupProcesses, cgroupsNamed, removeCgroup } from './cgroups.js';
 import { clusterPrefix, interfaceName, RUN_ROOT } from './names.js';
-import { run } from './run.js';
 
 const NETNS = '/run/netns';
 

@@ -1,7 +1,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
+import { run } from '../exec.js';
 import { cleanUpCluster, cleanUpMembers } from './cleanup.js';
+import { ip } from './ip.js';
 import { addressIn, BLOCK, interfaceName, memberName } from './names.js';
-import { ip, run } from './run.js';
+
 
 export { cleanUpCluster } from './cleanup.js';
 
@@ -46,7 +48,7 @@ export async function createNetwork({ cluster, subnet }: { cluster: string; subn
   await cleanUpCluster(cluster);
   const bridge = interfaceName('bridge', cluster);
   const hostAddress = addressIn(subnet, 1);
-  await ip(`link add ${bridge} type bridge`, `addr add ${hostAddress}/27 dev ${bridge}`, `link set ${bridge} up`);
+  await ip([`link add ${bridge} type bridge`, `addr add ${hostAddress}/27 dev ${bridge}`, `link set ${bridge} up`]);
   // Forwarding is decided by the interface a packet comes in at: the machine's own setting stays as it is.
   await writeFile(`/proc/sys/net/ipv4/conf/${bridge}/forwarding`, '1');
   return {
@@ -56,7 +58,7 @@ export async function createNetwork({ cluster, subnet }: { cluster: string; subn
     join: (member, slot) => join({ cluster, subnet, bridge, hostAddress }, member, slot),
     routePods: async (member, n) => {
       const block = `${addressIn(subnet, n * BLOCK)}/27`;
-      await ip(`route replace ${block} via ${member.address} dev ${bridge}`);
+      await ip([`route replace ${block} via ${member.address} dev ${bridge}`]);
       const { command, args } = member.enter('sysctl', ['-qw', 'net.ipv4.ip_forward=1']);
       await run(command, args);
       return block;
@@ -73,10 +75,8 @@ async function join(bridge: { cluster: string; subnet: string; bridge: string; h
   const netns = memberName(bridge.cluster, name);
   const address = addressIn(bridge.subnet, slot);
   const outside = interfaceName('veth', netns);
-  await ip(`netns add ${netns}`, `link add ${outside} type veth peer name eth0 netns ${netns}`, `link set ${outside} master ${bridge.bridge} up`);
-  await run('ip', ['-n', netns, '-batch', '-'], {
-    input: `link set lo up\naddr add ${address}/27 dev eth0\nlink set eth0 up\nroute add default via ${bridge.hostAddress}\n`,
-  });
+  await ip([`netns add ${netns}`, `link add ${outside} type veth peer name eth0 netns ${netns}`, `link set ${outside} master ${bridge.bridge} up`]);
+  await ip(['link set lo up', `addr add ${address}/27 dev eth0`, 'link set eth0 up', `route add default via ${bridge.hostAddress}`], netns);
   const counter = async (name: string): Promise<number> => Number(await readFile(`/sys/class/net/${outside}/statistics/${name}`, 'utf8'));
   return {
     netns,

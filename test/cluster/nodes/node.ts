@@ -1,9 +1,9 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { run } from '../exec.js';
 import { makeCgroup } from '../network/cgroups.js';
 import type { Member } from '../network/index.js';
 import { RUN_ROOT } from '../network/names.js';
-import { run } from '../network/run.js';
 import type { ProcessHandle } from '../network/spawn.js';
 import { until } from '../until.js';
 import { cniConfig, containerdConfig, hostsToml, kubeconfig, kubeletConfig, type NodePaths } from './config.js';
