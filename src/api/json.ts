@@ -29,3 +29,28 @@ export function stringMap(value: unknown): Readonly<Record<string, string>> {
   const entries = Object.entries(record(value) ?? {}).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
   return Object.fromEntries(entries);
 }
+
+/** The entries of a list that are objects. */
+export function records(value: unknown): Json[] {
+  return (list(value) ?? []).map(record).filter((r) => r !== undefined);
+}
+
+/** The object at the end of a path of keys; empty where the path breaks off, so that reading on is safe. */
+export function at(value: unknown, ...path: string[]): Json {
+  return record(path.reduce<unknown>((inner, key) => record(inner)?.[key], value)) ?? {};
+}
+
+export function number(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+}
+
+/** Epoch milliseconds of an RFC 3339 time. */
+export function time(value: unknown): number | undefined {
+  const parsed = typeof value === 'string' ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(parsed) ? undefined : parsed;
+}
+
+/** Drops absent fields: with exactOptionalPropertyTypes an absent field and an undefined one are different things. */
+export function present<T extends object>(fields: { [K in keyof T]: T[K] | undefined }): T {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
+}

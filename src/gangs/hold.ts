@@ -1,6 +1,6 @@
-import type { KubeObject } from '../api/object.js';
+import { at, records, string, stringMap, time } from '../api/json.js';
 import { ANNOTATION } from '../api/names.js';
-import { record, records, text, textMap, time } from './raw.js';
+import type { KubeObject } from '../api/object.js';
 
 /** What the rules of a hold need to know of a Kueue Workload; small enough to cache for every Workload of a cluster. */
 export interface HoldView {
@@ -23,22 +23,22 @@ export type HoldEnd = { release: 'DeadlineExceeded' | 'Unstamped' } | { waitUnti
 
 /** Projects a raw Workload (kueue.x-k8s.io/v1beta2); absent conditions count as False (they are absent on fresh Workloads). */
 export function holdView(workload: KubeObject & Record<string, unknown>): HoldView {
-  const status = record(workload['status']) ?? {};
+  const status = at(workload, 'status');
   const conditions = records(status['conditions']);
   const condition = (type: string) => conditions.find((c) => c['type'] === type && c['status'] === 'True');
   const reserved = condition('QuotaReserved');
   const reservedAt = reserved === undefined ? undefined : (time(reserved['lastTransitionTime']) ?? 0);
-  const deadline = time(textMap(workload.metadata.annotations)[ANNOTATION.holdDeadline]);
+  const deadline = time(stringMap(workload.metadata.annotations)[ANNOTATION.holdDeadline]);
   return {
     ...(reservedAt === undefined ? {} : { reservedAt }),
     admitted: condition('Admitted') !== undefined,
     evicted: condition('Evicted') !== undefined,
     finished: condition('Finished') !== undefined,
-    active: record(workload['spec'])?.['active'] !== false,
+    active: at(workload, 'spec')['active'] !== false,
     checks: records(status['admissionChecks']).map((c) => ({
-      name: text(c['name']) ?? '',
-      state: text(c['state']) ?? '',
-      message: text(c['message']) ?? '',
+      name: string(c['name']) ?? '',
+      state: string(c['state']) ?? '',
+      message: string(c['message']) ?? '',
     })),
     ...(deadline === undefined ? {} : { deadline }),
   };

@@ -1,6 +1,6 @@
+import type { Json } from '../api/json.js';
+import { at, record, records, string, stringMap } from '../api/json.js';
 import { parseQuantity } from '../api/quantity.js';
-import type { Raw } from './raw.js';
-import { record, records, text, textMap } from './raw.js';
 
 export interface Toleration {
   key?: string;
@@ -17,16 +17,16 @@ export interface TemplateFacts {
   serviceAccountName?: string;
   runtimeClassName?: string;
   tolerations: Toleration[];
-  nodeSelector: Record<string, string>;
+  nodeSelector: Readonly<Record<string, string>>;
   /** `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`, absent when there is no required node affinity. */
-  affinityTerms?: Raw[];
+  affinityTerms?: Json[];
   /** Requests of one Pod by resource name, in base units (cores, bytes, pieces); see requestsOf. */
   requests: Record<string, number>;
-  annotations: Record<string, string>;
+  annotations: Readonly<Record<string, string>>;
 }
 
-function requestsOfContainer(container: Raw): Record<string, number> {
-  const resources = record(container['resources']) ?? {};
+function requestsOfContainer(container: Json): Record<string, number> {
+  const resources = at(container, 'resources');
   // A limit without a request is the request: API server defaulting.
   const entries = Object.entries({ ...record(resources['limits']), ...record(resources['requests']) });
   return Object.fromEntries(entries.map(([name, value]) => [name, parseQuantity(value) ?? 0]));
@@ -44,7 +44,7 @@ function raise(into: Record<string, number>, more: Record<string, number>): void
  * Requests of one Pod: containers and sidecars added up, or what init containers need while they run, whichever is more.
  * Rule: component-helpers resource.PodRequests (KEP-753 sidecars count from their place in the list on).
  */
-function requestsOf(spec: Raw): Record<string, number> {
+function requestsOf(spec: Json): Record<string, number> {
   const sidecars: Record<string, number> = {};
   const init: Record<string, number> = {};
   for (const container of records(spec['initContainers'])) {
@@ -57,42 +57,42 @@ function requestsOf(spec: Raw): Record<string, number> {
   const total = { ...sidecars };
   for (const container of records(spec['containers'])) add(total, requestsOfContainer(container));
   raise(total, init);
-  add(total, Object.fromEntries(Object.entries(record(spec['overhead']) ?? {}).map(([n, v]) => [n, parseQuantity(v) ?? 0])));
+  add(total, Object.fromEntries(Object.entries(at(spec, 'overhead')).map(([n, v]) => [n, parseQuantity(v) ?? 0])));
   return total;
 }
 
-function imagesOf(spec: Raw): string[] {
+function imagesOf(spec: Json): string[] {
   const containers = [...records(spec['initContainers']), ...records(spec['containers'])];
   // imagePullPolicy Never: the node has the image or the Pod fails, so there is nothing to pull.
-  const fromContainers = containers.filter((c) => c['imagePullPolicy'] !== 'Never').map((c) => text(c['image']));
-  const fromVolumes = records(spec['volumes']).map((v) => text(record(v['image'])?.['reference']));
+  const fromContainers = containers.filter((c) => c['imagePullPolicy'] !== 'Never').map((c) => string(c['image']));
+  const fromVolumes = records(spec['volumes']).map((v) => string(at(v, 'image')['reference']));
   return [...new Set([...fromContainers, ...fromVolumes].filter((i) => i !== undefined && i.trim() !== ''))] as string[];
 }
 
 /** Reads a PodTemplateSpec; total: whatever is malformed counts as absent, containers without an image have none. */
-export function templateFacts(template: Raw): TemplateFacts {
-  const spec = record(template['spec']) ?? {};
-  const required = record(record(record(spec['affinity'])?.['nodeAffinity'])?.['requiredDuringSchedulingIgnoredDuringExecution']);
-  const serviceAccountName = text(spec['serviceAccountName']);
-  const runtimeClassName = text(spec['runtimeClassName']);
+export function templateFacts(template: Json): TemplateFacts {
+  const spec = at(template, 'spec');
+  const required = at(spec, 'affinity', 'nodeAffinity')['requiredDuringSchedulingIgnoredDuringExecution'];
+  const serviceAccountName = string(spec['serviceAccountName']);
+  const runtimeClassName = string(spec['runtimeClassName']);
   return {
     images: imagesOf(spec),
-    imagePullSecrets: records(spec['imagePullSecrets']).map((s) => text(s['name'])).filter((n): n is string => n !== undefined && n !== ''),
+    imagePullSecrets: records(spec['imagePullSecrets']).map((s) => string(s['name'])).filter((n): n is string => n !== undefined && n !== ''),
     ...(serviceAccountName ? { serviceAccountName } : {}),
     ...(runtimeClassName ? { runtimeClassName } : {}),
     tolerations: records(spec['tolerations']).map(toleration),
-    nodeSelector: textMap(spec['nodeSelector']),
-    ...(required === undefined ? {} : { affinityTerms: records(required['nodeSelectorTerms']) }),
+    nodeSelector: stringMap(spec['nodeSelector']),
+    ...(record(required) === undefined ? {} : { affinityTerms: records(at(required)['nodeSelectorTerms']) }),
     requests: requestsOf(spec),
-    annotations: textMap(record(template['metadata'])?.['annotations']),
+    annotations: stringMap(at(template, 'metadata')['annotations']),
   };
 }
 
 /** One toleration; fields of another type are left out. */
-export function toleration(raw: Raw): Toleration {
+export function toleration(raw: Json): Toleration {
   const out: Toleration = {};
   for (const field of ['key', 'operator', 'value', 'effect'] as const) {
-    const value = text(raw[field]);
+    const value = string(raw[field]);
     if (value !== undefined) out[field] = value;
   }
   return out;

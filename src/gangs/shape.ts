@@ -1,5 +1,5 @@
 import type { GangRef } from '../api/kinds/image-prewarm.js';
-import type { Raw } from './raw.js';
+import type { Json } from '../api/json.js';
 
 /** One podSet or task of a gang: Pods made from one template. */
 export interface PodSet {
@@ -7,9 +7,9 @@ export interface PodSet {
   /** Pods that the gang starts; the assigned count once quota is reserved (partial admission). */
   count: number;
   /** PodTemplateSpec as it stands in the queue's object. */
-  template: Raw;
+  template: Json;
   /** Flavors by resource name, known once quota is reserved. */
-  flavors?: Record<string, string>;
+  flavors?: Readonly<Record<string, string>>;
   /** Assigned domains as label tuples with a count each, where topology-aware scheduling chose them. */
   topology?: { levels: string[]; domains: { values: string[]; count: number }[] };
 }
@@ -50,5 +50,5 @@ export interface Gang {
   podSets: PodSet[];
   state: GangState;
   /** Annotations of the queue's own object; what opts in is read from them. */
-  annotations: Record<string, string>;
+  annotations: Readonly<Record<string, string>>;
 }

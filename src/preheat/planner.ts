@@ -26,6 +26,8 @@ export interface PlannedTarget {
   name: string;
   /** Images that are resolved, in the order in which they are pulled. */
   pullers: Puller[];
+  /** Whether every image of the target is among `pullers`; a target with images that are not resolved is never warm. */
+  complete: boolean;
   candidates: Candidates;
 }
 
@@ -118,11 +120,12 @@ class Planner {
     scored.sort((a, b) => score(b.state) - score(a.state));
     const picks = scored.slice(0, candidates.needed);
     if (prewarm.keep) {
-      const complete = picks.every((p) => p.state.kind === 'warm');
-      for (const { node, state } of scored) {
-        // A node that failed stays covered until enough others are warm: dropping it would forget that it failed.
-        if (picks.some((p) => p.node === node) || (state.kind === 'failed' && !complete)) this.#keep(target, node);
-      }
+      // A node that failed stays covered until enough others are warm: dropping it would forget that it failed. One that is
+      // not Ready stays too: a flap must not cost its copy.
+      const short = picks.length < candidates.needed || picks.some((p) => p.state.kind !== 'warm');
+      const others = short ? scored.slice(candidates.needed).filter((s) => s.state.kind === 'failed') : [];
+      for (const { node } of [...picks, ...others]) this.#keep(target, node);
+      for (const node of candidates.unready) this.#keep(target, node);
       for (const pick of picks) this.#begin(prewarm, target, pick.node, { sum, quota });
     }
     this.#count(target, picks.map((p) => p.node), sum);
@@ -144,7 +147,7 @@ class Planner {
     const states = target.pullers.map((p) => this.#state(p, node).state);
     const warm = states.filter((s) => s === 'warm').length;
     if (states.includes('failed')) return { kind: 'failed', warm };
-    if (warm === states.length) return { kind: 'warm', warm };
+    if (target.complete && warm === states.length) return { kind: 'warm', warm };
     return { kind: states.includes('pulling') ? 'pulling' : 'pending', warm };
   }
 

@@ -1,0 +1,81 @@
+import type { Json } from '../../../api/json.js';
+import { at, list, number, present, record, records, string, time } from '../../../api/json.js';
+import { LABEL } from '../../../api/names.js';
+import type { KubeObject } from '../../../api/object.js';
+import type { ContainerState, PullerPod } from '../../evidence.js';
+import type { PullerSet } from '../../world.js';
+import { IMAGE_VOLUME } from './manifest.js';
+
+function nodeNames(spec: Json): string[] {
+  const required = at(spec, 'affinity', 'nodeAffinity', 'requiredDuringSchedulingIgnoredDuringExecution');
+  const fields = records(required['nodeSelectorTerms']).flatMap((term) => records(term['matchFields']));
+  return fields.flatMap((f) => list(f['values']) ?? []).filter((v) => typeof v === 'string');
+}
+
+function imageOf(spec: Json): string | undefined {
+  const volume = records(spec['volumes']).find((v) => v['name'] === IMAGE_VOLUME);
+  return string(at(volume, 'image')['reference']);
+}
+
+function controllerUid(raw: KubeObject): string | undefined {
+  return raw.metadata.ownerReferences?.find((o) => o.controller === true)?.uid;
+}
+
+/** Keeps of a puller Pod what the proof needs. */
+export function projectPullerPod(raw: KubeObject): PullerPod {
+  const { metadata } = raw;
+  const [spec, status] = [at(raw, 'spec'), at(raw, 'status')];
+  const [container] = records(status['containerStatuses']);
+  const gates = records(spec['schedulingGates']).map((g) => string(g['name']) ?? '');
+  const unplaced = records(status['conditions']).find((c) => c['type'] === 'PodScheduled' && c['status'] === 'False');
+  return present<PullerPod>({
+    name: metadata.name,
+    uid: metadata.uid ?? '',
+    hash: metadata.labels?.[LABEL.puller] ?? '',
+    ownerUid: controllerUid(raw),
+    // Until it is bound, a daemon Pod names its node in the affinity that its controller wrote.
+    node: string(spec['nodeName']) ?? nodeNames(spec)[0] ?? '',
+    image: imageOf(spec),
+    createdAt: time(metadata.creationTimestamp) ?? 0,
+    deleting: metadata.deletionTimestamp !== undefined,
+    phase: string(status['phase']) ?? 'Pending',
+    reason: string(status['reason']),
+    message: string(status['message']),
+    gates,
+    unschedulable: gates.length > 0 ? undefined : string(unplaced?.['message']),
+    container: container === undefined ? undefined : containerState(container),
+  });
+}
+
+function containerState(container: Json): ContainerState {
+  const { running, waiting } = at(container, 'state');
+  const last = at(container, 'lastState', 'terminated');
+  return present<ContainerState>({
+    started: container['started'] === true,
+    restarts: number(container['restartCount']) ?? 0,
+    runningSince: record(running) === undefined ? undefined : (time(at(running)['startedAt']) ?? 0),
+    waiting: record(waiting) === undefined ? undefined : waitingState(at(waiting)),
+    lastMessage: string(last['message']) ?? string(last['reason']),
+  });
+}
+
+function waitingState(waiting: Json): { reason: string; message: string } {
+  return { reason: string(waiting['reason']) ?? '', message: string(waiting['message']) ?? '' };
+}
+
+/** Keeps of a DaemonSet of pullers what the planner and the engine need. */
+export function projectPullerSet(raw: KubeObject): PullerSet {
+  const spec = at(raw, 'spec', 'template', 'spec');
+  const { metadata } = raw;
+  return present<PullerSet>({
+    name: metadata.name,
+    uid: metadata.uid ?? '',
+    resourceVersion: metadata.resourceVersion ?? '',
+    hash: metadata.labels?.[LABEL.puller] ?? '',
+    image: imageOf(spec) ?? '',
+    runtimeClassName: string(spec['runtimeClassName']),
+    program: string(records(spec['containers'])[0]?.['image']) ?? '',
+    nodes: nodeNames(spec),
+    deleting: metadata.deletionTimestamp !== undefined,
+  });
+}

@@ -1,0 +1,116 @@
+import type { NodeFacts } from '../placement/node-facts.js';
+import type { Rates } from './deadline.js';
+import { pullDeadlineMs } from './deadline.js';
+import type { PullState, PullerPod } from './evidence.js';
+import { pullState } from './evidence.js';
+import type { World } from './planner.js';
+import type { Puller } from './puller.js';
+import { pullerOf } from './puller.js';
+
+/** What is kept of a DaemonSet of pullers. */
+export interface PullerSet {
+  name: string;
+  uid: string;
+  resourceVersion: string;
+  hash: string;
+  image: string;
+  runtimeClassName?: string;
+  /** Image of the puller program itself. */
+  program: string;
+  nodes: string[];
+  deleting: boolean;
+}
+
+/** A pull whose Pod was deleted in mid-pull by somebody else: it goes on without a Pod to show for it. */
+export interface Orphan {
+  hash: string;
+  node: string;
+  puller: Puller;
+  /** Epoch ms from which on it is assumed to have ended. */
+  until: number;
+}
+
+export interface WorldInput {
+  nodes: readonly NodeFacts[];
+  sets: readonly PullerSet[];
+  pods: readonly PullerPod[];
+  orphans: readonly Orphan[];
+  /** Compressed bytes by image, as far as known. */
+  bytes: ReadonlyMap<string, number>;
+  rates: Rates;
+  now: number;
+  /** How long a covered node has been without a Pod, ms. */
+  missingForMs: (hash: string, node: string) => number;
+  /** Why the DaemonSet controller cannot make Pods, by name of the DaemonSet. */
+  rejections: ReadonlyMap<string, string>;
+}
+
+/** The DaemonSet controller makes a Pod within a second or two; after this time something keeps it from doing so. */
+const POD_GRACE_MS = 15_000;
+
+/** Puts together where every image stands on every node; a pure function of what was seen. */
+export function buildWorld(input: WorldInput): World {
+  const nodes = new Map(input.nodes.map((n) => [n.name, n]));
+  const pullers = new Map<string, Puller>();
+  const pulls = new Map<string, Map<string, PullState>>();
+  const podsBySet = new Map<string, PullerPod[]>();
+  for (const pod of input.pods) podsBySet.set(pod.ownerUid ?? '', [...(podsBySet.get(pod.ownerUid ?? '') ?? []), pod]);
+
+  for (const set of input.sets) {
+    const puller = pullerOf(set.image, { runtimeClassName: set.runtimeClassName, bytes: input.bytes.get(set.image) });
+    // A set whose label and content disagree was edited by hand; the engine puts it right and it proves nothing until then.
+    if (puller === undefined || puller.hash !== set.hash) continue;
+    pullers.set(set.hash, puller);
+    pulls.set(set.hash, statesOf(set, puller, { input, nodes, pods: podsBySet.get(set.uid) ?? [] }));
+  }
+  addOrphans(input, pullers, pulls);
+  return { nodes, pulls, pullers };
+}
+
+function statesOf(
+  set: PullerSet,
+  puller: Puller,
+  seen: { input: WorldInput; nodes: ReadonlyMap<string, NodeFacts>; pods: readonly PullerPod[] },
+): Map<string, PullState> {
+  const { input, nodes } = seen;
+  const states = new Map<string, PullState>();
+  const deadlineMs = pullDeadlineMs(puller.bytes, input.rates);
+  for (const pod of seen.pods) {
+    const state = pullState(puller, pod, nodes.get(pod.node), { now: input.now, deadlineMs });
+    states.set(pod.node, better(states.get(pod.node), state));
+  }
+  if (set.deleting) return states;
+  for (const node of set.nodes) {
+    const known = states.get(node);
+    if (known !== undefined && known.state !== 'absent') continue;
+    states.set(node, withoutPod(set, node, { input, exists: nodes.has(node), flowing: known?.inFlight === true }));
+  }
+  return states;
+}
+
+/** A node has two Pods of a set for a moment while one of them goes; the one that proves more counts, a flowing pull stays flowing. */
+function better(a: PullState | undefined, b: PullState): PullState {
+  if (a === undefined) return b;
+  const weight = (s: PullState): number => ({ warm: 3, pulling: 2, failed: 1, absent: 0 })[s.state];
+  const winner = weight(b) > weight(a) ? b : a;
+  return { ...winner, inFlight: winner.state !== 'warm' && (a.inFlight || b.inFlight) };
+}
+
+/** A covered node without a Pod: about to pull, unless the Pod has been overdue for too long. */
+function withoutPod(set: PullerSet, node: string, facts: { input: WorldInput; exists: boolean; flowing: boolean }): PullState {
+  if (!facts.exists) return { state: 'failed', inFlight: false, reason: 'NodeLost', message: `node ${node} does not exist any more` };
+  if (facts.input.missingForMs(set.hash, node) < POD_GRACE_MS) return { state: 'pulling', inFlight: true };
+  const why = facts.input.rejections.get(set.name) ?? 'see the events of the DaemonSet';
+  return { state: 'failed', inFlight: facts.flowing, reason: 'Rejected', message: `DaemonSet ${set.name} gets no Pod on node ${node}: ${why}` };
+}
+
+function addOrphans(input: WorldInput, pullers: Map<string, Puller>, pulls: Map<string, Map<string, PullState>>): void {
+  for (const { hash, node, puller, until } of input.orphans) {
+    if (input.now >= until) continue;
+    const states = pulls.get(hash) ?? new Map<string, PullState>();
+    const known = states.get(node);
+    if (known === undefined || known.state === 'absent') states.set(node, { state: 'absent', inFlight: true });
+    pulls.set(hash, states);
+    if (!pullers.has(hash)) pullers.set(hash, puller);
+  }
+}
