@@ -102,6 +102,8 @@ export class Cluster {
     await Promise.all([
       kueue ? startKueue({ supervisor, controlPlane, client, program: tools['kueue'] ?? 'kueue' }, kueue) : undefined,
       this.#startNodes(options.nodes ?? {}),
+      // Pods need this account; the controller-manager makes it a moment after the API server is ready.
+      client.watchUntil('v1/ServiceAccount', 'default/default', () => true, 60_000),
     ]);
     await supervisor.describe({
       kubeconfig: this.kubeconfig,
@@ -179,6 +181,10 @@ export class Cluster {
   /** A folder that lives as long as the cluster. */
   get runDir(): string {
     return this.supervisor.state.runDir;
+  }
+
+  get hasRegistry(): boolean {
+    return this.#registry !== undefined;
   }
 
   get registry(): Registry {

@@ -127,8 +127,6 @@ export async function untilApiServerReady(supervisor: Supervisor, kubeconfig: st
       },
       { timeoutMs: 90_000 },
     );
-    // The namespace of most tests and the account that Pods need are made by controllers a moment later.
-    await client.watchUntil('v1/ServiceAccount', 'default/default', () => true, 60_000);
   } finally {
     client.close();
   }

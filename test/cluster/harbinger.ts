@@ -1,11 +1,211 @@
+import { readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAllDocuments, stringify } from 'yaml';
+import { isTrue, type Draft, type Raw } from './client.js';
 import type { Cluster } from './cluster.js';
+import { run } from './exec.js';
+import { withFileLock } from './lock.js';
+import { repoRoot } from './paths.js';
+import { bundleProgram } from './program.js';
+import { notYet, until } from './until.js';
 
 export interface HarbingerOptions {
+  /** Default 1; more than one get a balancer in front. 0 leaves the webhook configuration out. */
   webhookReplicas?: number;
+  /** Default 1. */
+  controllers?: number;
+  /** HarbingerConfig; merged at the top level over one that allows the cluster's registry over plain HTTP. */
+  config?: Record<string, unknown>;
+  /** More flags, by process. */
+  flags?: { webhook?: readonly string[]; controller?: readonly string[] };
+  /** Reference of the puller image, once it is in a registry that the nodes reach. */
+  pullerImage?: string;
+  /** Wait until all processes are ready; default true. */
+  waitReady?: boolean;
 }
+
+/** A process of Harbinger under its own ServiceAccount. */
+export interface HarbingerProcess {
+  readonly name: string;
+  readonly pid: number;
+  readonly healthPort: number;
+  readonly logPath: string;
+  /** Default SIGKILL; resolves with exit code or signal name when the process has exited. */
+  kill(signal?: NodeJS.Signals): Promise<number | string>;
+  /** Starts it again after `kill`, on the same ports; does not wait for readiness. */
+  start(): Promise<void>;
+  /** Kills and starts it. */
+  restart(signal?: NodeJS.Signals): Promise<void>;
+  /** Waits until /readyz answers 200; fails at once when the process exits. */
+  untilReady(): Promise<void>;
+  /** Text of /metrics. */
+  metrics(): Promise<string>;
+  logs(): string;
+}
+
 export interface Harbinger {
-  webhooks: unknown[];
+  readonly webhooks: readonly HarbingerProcess[];
+  readonly controllers: readonly HarbingerProcess[];
+  /** Where the API server calls the webhook: a replica, or the balancer. */
+  readonly webhookUrl: string;
+  /** Replaces the configuration file of all processes, which they read again by themselves. */
+  writeConfig(config: Record<string, unknown>): void;
 }
-export function installHarbinger(_cluster: Cluster, _options: HarbingerOptions): Promise<Harbinger> {
-  return Promise.reject(new Error('not built yet'));
+
+interface Process {
+  cluster: Cluster;
+  deployment: Deployment;
+  index: number;
+  overrides: Record<string, string | readonly string[]>;
+  extra: readonly string[];
+}
+
+interface Deployment {
+  metadata: { name: string; namespace: string };
+  spec: { template: { spec: { serviceAccountName: string; containers: [{ name: string; args: string[]; env?: { name: string; value: string }[] }] } } };
+}
+
+/**
+ * Installs Harbinger from manifests/ with its Deployments played by processes on this machine: each runs the bundle with the
+ * arguments of its Deployment and a token of its ServiceAccount, so that RBAC of the manifests is what is tested.
+ */
+export async function installHarbinger(cluster: Cluster, options: HarbingerOptions): Promise<Harbinger> {
+  const { webhookReplicas = 1, controllers = 1, flags = {} } = options;
+  const [balancerPort = 0, ...ports] = await cluster.leasePorts(1 + webhookReplicas);
+  const callPort = webhookReplicas > 1 ? balancerPort : (ports[0] ?? 0);
+  const webhookUrl = `https://127.0.0.1:${callPort}/mutate`;
+  const manifests = readManifests();
+  await applyManifests(cluster, manifests, webhookReplicas > 0 ? webhookUrl : undefined);
+
+  const configPath = join(cluster.runDir, 'harbinger.yaml');
+  const writeConfig = (config: Record<string, unknown>): void => writeFileSync(configPath, stringify({ ...defaults(cluster), ...config }));
+  writeConfig(options.config ?? {});
+  await ensureBundle();
+  if (webhookReplicas > 1) await startBalancer(cluster, balancerPort, ports);
+
+  const deployment = (container: string): Deployment => {
+    const found = manifests.find((m) => m.kind === 'Deployment' && (m as unknown as Deployment).spec.template.spec.containers[0].name === container);
+    if (!found) throw new Error(`manifests/ have no Deployment with a container "${container}"`);
+    return found as unknown as Deployment;
+  };
+  const webhooks: HarbingerProcess[] = [];
+  for (const [index, port] of ports.entries()) {
+    const overrides = { '--config': configPath, '--port': String(port), '--serving-name': '127.0.0.1' };
+    webhooks.push(await startProcess({ cluster, deployment: deployment('webhook'), index, overrides, extra: flags.webhook ?? [] }));
+  }
+  const leaders: HarbingerProcess[] = [];
+  for (let index = 0; index < controllers; index++) {
+    const overrides = { '--config': configPath, ...(options.pullerImage ? { '--puller-image': options.pullerImage } : {}) };
+    leaders.push(await startProcess({ cluster, deployment: deployment('controller'), index, overrides, extra: flags.controller ?? [] }));
+  }
+  if (options.waitReady !== false) {
+    await Promise.all([...webhooks, ...leaders].map((p) => p.untilReady()));
+    if (webhookReplicas > 0) await untilCalled(cluster);
+  }
+  return { webhooks, controllers: leaders, webhookUrl, writeConfig };
+}
+
+/** Applies CRDs, namespace, accounts and rights, and the webhook configuration pointed at `webhookUrl` (absent: left out). */
+export async function applyManifests(cluster: Cluster, manifests: readonly Draft[], webhookUrl: string | undefined): Promise<void> {
+  for (const manifest of manifests) {
+    if (manifest.kind === 'Deployment') continue;
+    if (manifest.kind !== 'MutatingWebhookConfiguration') await cluster.client.apply(manifest);
+    else if (webhookUrl) await cluster.client.apply(withUrl(manifest, webhookUrl));
+  }
+  for (const crd of manifests.filter((m) => m.kind === 'CustomResourceDefinition')) {
+    const name = String(crd.metadata.name);
+    await cluster.client.watchUntil('apiextensions.k8s.io/v1/CustomResourceDefinition', name, (object) => isTrue(object, 'Established'));
+  }
+}
+
+/** All documents of manifests/, in the order of its kustomization. */
+export function readManifests(): Draft[] {
+  const dir = join(repoRoot(), 'manifests');
+  const list = parseAllDocuments(readFileSync(join(dir, 'kustomization.yaml'), 'utf8'))[0]?.toJS() as { resources: string[] };
+  return list.resources.flatMap((file) => parseAllDocuments(readFileSync(join(dir, file), 'utf8')).map((d) => d.toJS() as Draft));
+}
+
+function withUrl(manifest: Draft, url: string): Draft {
+  const webhooks = (manifest['webhooks'] as { clientConfig: unknown }[]).map((webhook) => ({ ...webhook, clientConfig: { url } }));
+  return { ...manifest, webhooks };
+}
+
+const defaults = (cluster: Cluster): Record<string, unknown> => ({
+  registries: cluster.hasRegistry ? [{ host: cluster.registry.host, plainHTTP: true, allowLocalAddresses: true }] : [],
+});
+
+// The bundle is rebuilt when a source is newer: a test against yesterday's bundle passes or fails for no reason.
+async function ensureBundle(): Promise<void> {
+  const root = repoRoot();
+  await withFileLock(join(root, '.out/bundle.lock'), async () => {
+    const bundle = statSync(join(root, '.out/harbinger.mjs'), { throwIfNoEntry: false });
+    const newest = Math.max(...readdirSync(join(root, 'src'), { recursive: true }).map((f) => statSync(join(root, 'src', String(f))).mtimeMs));
+    if (!bundle || bundle.mtimeMs < newest) await run(process.execPath, ['tools/run.mjs', 'tools/bundle.ts'], { cwd: root });
+  });
+}
+
+async function startBalancer(cluster: Cluster, port: number, backends: readonly number[]): Promise<void> {
+  const program = await bundleProgram('test/cluster/balancer.ts');
+  await cluster.spawn({ name: 'balancer', command: process.execPath, args: [program, port, ...backends].map(String) });
+}
+
+async function startProcess({ cluster, deployment, index, overrides, extra }: Process): Promise<HarbingerProcess> {
+  const { name: deploymentName, namespace } = deployment.metadata;
+  const pod = deployment.spec.template.spec;
+  const container = pod.containers[0];
+  const name = `${deploymentName}-${index}`;
+  const [healthPort = 0] = await cluster.leasePorts(1);
+  const kubeconfig = await cluster.kubeconfigFor(pod.serviceAccountName, namespace);
+  const all = { ...overrides, '--health-port': String(healthPort), '--kubeconfig': kubeconfig, '--identity': name };
+  const args = [join(repoRoot(), '.out/harbinger.mjs'), ...replaceFlags(container.args, all), ...extra];
+  const env = Object.fromEntries((container.env ?? []).map((e) => [e.name, e.value]));
+  let { pid } = await cluster.spawn({ name, command: process.execPath, args, env });
+
+  const { supervisor } = cluster;
+  const logPath = join(cluster.logDir, `${name}.log`);
+  const kill = (signal: NodeJS.Signals = 'SIGKILL'): Promise<number | string> => supervisor.kill(name, signal);
+  const start = async (): Promise<void> => void ({ pid } = await supervisor.start(name));
+  const health = (path: string): Promise<Response> => fetch(`http://127.0.0.1:${healthPort}${path}`, { signal: AbortSignal.timeout(5_000) });
+  return {
+    name,
+    get pid() {
+      return pid;
+    },
+    healthPort,
+    logPath,
+    kill,
+    start,
+    restart: async (signal) => {
+      await kill(signal);
+      await start();
+    },
+    untilReady: () => untilReady(cluster, name, () => health('/readyz')),
+    metrics: async () => (await health('/metrics')).text(),
+    logs: () => readFileSync(logPath, 'utf8'),
+  };
+}
+
+async function untilReady(cluster: Cluster, name: string, probe: () => Promise<Response>): Promise<void> {
+  await until(
+    `${name} to be ready`,
+    async () => {
+      await cluster.supervisor.mustRun(name);
+      const answer = await probe();
+      return answer.ok || notYet(`/readyz answers ${answer.status}: ${await answer.text()}`);
+    },
+    { timeoutMs: 60_000 },
+  );
+}
+
+// A webhook without caBundle is called in vain, and `Ignore` hides that: wait until the replicas have written it.
+async function untilCalled(cluster: Cluster): Promise<void> {
+  const hasBundle = (object: Raw): boolean => (object['webhooks'] as { clientConfig: { caBundle?: string } }[]).every((w) => w.clientConfig.caBundle);
+  await cluster.client.watchUntil('admissionregistration.k8s.io/v1/MutatingWebhookConfiguration', 'harbinger', hasBundle);
+}
+
+// Arguments of the Deployment with the values that differ outside a Pod replaced, and the flags that it lacks added.
+function replaceFlags(args: readonly string[], values: Process['overrides']): string[] {
+  const kept = args.filter((arg) => !Object.keys(values).some((flag) => arg === flag || arg.startsWith(`${flag}=`)));
+  const set = Object.entries(values).flatMap(([flag, value]) => [value].flat().map((one) => `${flag}=${one}`));
+  return [...kept, ...set];
 }
