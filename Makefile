@@ -1,0 +1,63 @@
+# Thin on purpose: every target calls a program in TypeScript. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+RUN := node tools/run.mjs
+
+.PHONY: help deps build generate lint format types unit verify test integration nodes cluster cluster-down doctor try demo clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
+
+node_modules/.package-lock.json: package-lock.json
+	npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+deps: node_modules/.package-lock.json ## Install the packages of the lock file (only when it changed)
+
+build: deps ## Bundle Harbinger into the one executable .out/harbinger.mjs
+	@$(RUN) tools/bundle.ts
+
+generate: deps ## Write all generated files: CRDs, manifests, chart, reference pages
+	@$(RUN) tools/generate.ts
+
+lint: deps ## eslint, prettier, import directions, house rules
+	@$(RUN) tools/verify.ts lint
+
+format: deps ## Format all TypeScript
+	@node_modules/.bin/prettier --write --log-level warn '{src,test,tools,demo}/**/*.ts'
+
+types: deps ## Type check
+	@$(RUN) tools/verify.ts types
+
+unit: build ## Unit tests (seconds, nothing but Node)
+	@$(RUN) tools/test.ts unit
+
+integration: build ## Tests against a real API server, scheduler and Kueue (needs Go)
+	@$(RUN) tools/test.ts integration
+
+nodes: build ## Tests against real kubelets and containerd (needs Go and root on Linux)
+	@$(RUN) tools/test.ts nodes
+
+verify: build ## What has to pass before a push: generated files, lint, types, unit
+	@$(RUN) tools/verify.ts all
+
+test: build ## All tests: unit, integration, nodes; the last line is the sum
+	@$(RUN) tools/test.ts
+
+doctor: deps ## What this machine can run, and what to do about the rest
+	@$(RUN) test/cluster/doctor.ts
+
+cluster: build ## Start a cluster for use by hand (NODES=real|fake)
+	@$(RUN) test/cluster/cli.ts up
+
+cluster-down: deps ## Stop that cluster
+	@$(RUN) test/cluster/cli.ts down
+
+try: build ## A first look without Go or root: explain what happens to the example images
+	@$(RUN) src/cli/try.ts
+
+demo: build ## Show the whole loop on real parts (NODES=real|fake, KEEP=1 leaves the cluster up)
+	@$(RUN) demo/main.ts
+
+clean: ## Remove build output (the cache of built tools stays)
+	rm -rf .out

@@ -1,0 +1,100 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdir, readFile, rm } from 'node:fs/promises';
+import type { Suite } from './testing/suites.js';
+import { SUITES } from './testing/suites.js';
+import type { Sum, SuiteResult } from './testing/sum.js';
+import { add, formatSum, sumOf } from './testing/sum.js';
+
+const OUT = '.out/test';
+
+const say = (text: string): void => console.log(`\n== ${text}`);
+const minutes = (since: number): string => `${((Date.now() - since) / 60_000).toFixed(1)} min`;
+
+/** Set by a signal: what has not run by then counts as failed, since nobody asked for it to be left out. */
+let interrupted = false;
+
+function hasGo(): boolean {
+  try {
+    execFileSync('go', ['version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Exit code of jest; undefined when it had to be stopped. The tests' own processes are in its group and end with it. */
+function jest(suite: Suite, report: string): Promise<number | undefined> {
+  const args = [
+    'node_modules/jest/bin/jest.js',
+    '--selectProjects',
+    suite.name,
+    '--json',
+    `--outputFile=${report}`,
+    ...(suite.inBand ? ['--runInBand'] : []),
+  ];
+  const env = {
+    ...process.env,
+    NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --experimental-vm-modules --no-warnings`.trim(),
+  };
+  // jest's own report goes to stderr; with --json its stdout would repeat the file.
+  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'inherit'], detached: true });
+  const stop = (signal: NodeJS.Signals): void => void (child.pid !== undefined && process.kill(-child.pid, signal));
+  const interrupt = (): void => {
+    interrupted = true;
+    stop('SIGTERM');
+  };
+  process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    console.error(`suite ${suite.name} is not done after ${suite.limitMinutes} minutes; stopping it`);
+    stop('SIGTERM');
+    setTimeout(() => stop('SIGKILL'), 20_000).unref();
+  }, suite.limitMinutes * 60_000);
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('exit', (code) => {
+      clearTimeout(timer);
+      process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+      resolve(late ? undefined : (code ?? undefined));
+    });
+  });
+}
+
+async function run(suite: Suite, machine: Parameters<Suite['obstacle']>[0]): Promise<SuiteResult> {
+  if (interrupted) return { ran: true, report: undefined, exitCode: undefined };
+  const obstacle = suite.obstacle(machine);
+  if (obstacle !== undefined) {
+    say(`${suite.name}: skipped: ${obstacle}`);
+    return { ran: false };
+  }
+  say(`${suite.name}: running (at most ${suite.limitMinutes} min)`);
+  const file = `${OUT}/${suite.name}.json`;
+  // A report of an earlier run must not stand for this one.
+  await rm(file, { force: true });
+  const exitCode = await jest(suite, file);
+  const report: unknown = await readFile(file, 'utf8').then(JSON.parse, () => undefined);
+  if (report === undefined) console.error(`suite ${suite.name} left no report at ${file}; it counts as one failure`);
+  return { ran: true, report, exitCode };
+}
+
+/** Runs all suites, or those that are named, and ends with one line that sums them. */
+async function main(only: readonly string[]): Promise<number> {
+  const unknown = only.filter((name) => !SUITES.some((s) => s.name === name));
+  if (unknown.length > 0) throw new Error(`no suite ${unknown.join(', ')}; there are ${SUITES.map((s) => s.name).join(', ')}`);
+  await mkdir(OUT, { recursive: true });
+  const machine = { platform: process.platform, uid: process.getuid?.(), hasGo: hasGo() };
+  const start = Date.now();
+  let total: Sum = { passed: 0, failed: 0, skipped: 0 };
+  for (const suite of SUITES.filter((s) => only.length === 0 || only.includes(s.name))) {
+    const began = Date.now();
+    const sum = sumOf(await run(suite, machine));
+    console.log(`   ${suite.name}: ${formatSum(sum)} in ${minutes(began)}`);
+    total = add(total, sum);
+  }
+  say(`all suites in ${minutes(start)}`);
+  console.log(formatSum(total));
+  return total.failed === 0 ? 0 : 1;
+}
+
+process.exitCode = await main(process.argv.slice(2));
