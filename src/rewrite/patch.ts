@@ -1,5 +1,5 @@
+import { record } from '../api/json.js';
 import { ANNOTATION, LABEL } from '../api/names.js';
-import { record } from '../gangs/raw.js';
 import type { Verdict } from './decide.js';
 import type { PodView } from './pod-view.js';
 

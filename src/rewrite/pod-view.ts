@@ -1,6 +1,6 @@
+import type { Json } from '../api/json.js';
+import { list, record, records, string, stringMap } from '../api/json.js';
 import { ANNOTATION } from '../api/names.js';
-import type { Raw } from '../gangs/raw.js';
-import { record, records, text, textMap } from '../gangs/raw.js';
 
 /** One container of a Pod as it stands in this review. */
 export interface PodContainer {
@@ -17,7 +17,7 @@ export interface PodView {
   annotations: Readonly<Record<string, string>>;
   /** Init containers (sidecars among them) first, then containers. */
   containers: readonly PodContainer[];
-  raw: Readonly<Raw>;
+  raw: Json;
 }
 
 /** Reads a Pod; undefined where it has no metadata or no spec and so nothing could be patched. */
@@ -27,17 +27,16 @@ export function viewPod(value: unknown): PodView | undefined {
   const spec = record(raw?.['spec']);
   if (raw === undefined || metadata === undefined || spec === undefined) return undefined;
   const containers = ['initContainers', 'containers'].flatMap((field) => readContainers(spec[field], `/spec/${field}`));
-  return { labels: textMap(metadata['labels']), annotations: textMap(metadata['annotations']), containers, raw };
+  return { labels: stringMap(metadata['labels']), annotations: stringMap(metadata['annotations']), containers, raw };
 }
 
 /** Containers without a name or image are left to the API server, which refuses them with a message of its own. */
-function readContainers(list: unknown, pointer: string): PodContainer[] {
-  if (!Array.isArray(list)) return [];
-  return list.flatMap((entry: unknown, i) => {
+function readContainers(value: unknown, pointer: string): PodContainer[] {
+  return (list(value) ?? []).flatMap((entry, i) => {
     const container = record(entry);
-    const [name, image] = [text(container?.['name']), text(container?.['image'])];
-    if (name === undefined || image === undefined || image === '') return [];
-    return [{ name, image, pullPolicy: text(container?.['imagePullPolicy']), pointer: `${pointer}/${i}/image` }];
+    const [name, image] = [string(container?.['name']), string(container?.['image'])];
+    if (name === undefined || image === undefined) return [];
+    return [{ name, image, pullPolicy: string(container?.['imagePullPolicy']), pointer: `${pointer}/${i}/image` }];
   });
 }
 
@@ -52,7 +51,7 @@ export function claimedSources(pod: PodView): ReadonlyMap<string, string> {
   if (annotation === undefined) return claims;
   const images = new Map(pod.containers.map((c) => [c.name, c.image]));
   for (const entry of records(parseJson(annotation))) {
-    const [container, source, image] = [text(entry['container']), text(entry['source']), text(entry['image'])];
+    const [container, source, image] = [string(entry['container']), string(entry['source']), string(entry['image'])];
     if (container === undefined || source === undefined) continue;
     if (source !== image && images.get(container) === image) claims.set(container, source);
   }

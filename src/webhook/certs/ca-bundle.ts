@@ -1,5 +1,5 @@
 import type { X509Certificate } from 'node:crypto';
-import { record, records, text } from '../../gangs/raw.js';
+import { at, records, string } from '../../api/json.js';
 import type { PatchOp } from '../../kube/port.js';
 import type { RawObject } from '../../kube/reflector.js';
 import { notAfterOf, readBundle } from './x509.js';
@@ -14,7 +14,7 @@ export interface WebhookView {
 const MAX_AUTHORITIES = 4;
 
 export function webhookView(raw: RawObject): WebhookView {
-  const webhooks = records(raw['webhooks']).map((w) => ({ name: text(w['name']) ?? '', caBundle: text(record(w['clientConfig'])?.['caBundle']) ?? '' }));
+  const webhooks = records(raw['webhooks']).map((w) => ({ name: string(w['name']) ?? '', caBundle: string(at(w, 'clientConfig')['caBundle']) ?? '' }));
   return { name: raw.metadata.name, webhooks };
 }
 

@@ -1,0 +1,129 @@
+import { at, records, string, stringMap } from '../api/json.js';
+import { GROUP } from '../api/names.js';
+import type { WatchPort } from '../kube/client.js';
+import type { KubePort } from '../kube/port.js';
+import type { RawObject } from '../kube/reflector.js';
+import { Reflector } from '../kube/reflector.js';
+import { RESOURCE } from '../kube/resources.js';
+import type { Clock } from '../observe/clock.js';
+import type { Log } from '../observe/log.js';
+import type { Metrics } from '../observe/metrics.js';
+import type { Policy, PolicyReading } from '../rewrite/policy-match.js';
+import { inOrder, readPolicy } from '../rewrite/policy-match.js';
+import type { GangRecord } from '../rewrite/record.js';
+import { readRecord } from '../rewrite/record.js';
+import type { NamespaceFacts } from '../rewrite/skip.js';
+import type { AdmissionMetrics } from './metrics.js';
+
+export interface FactsOptions {
+  client: KubePort & WatchPort;
+  clock: Clock;
+  log: Log;
+  metrics: Metrics;
+  admission: AdmissionMetrics;
+}
+
+interface PrewarmView {
+  namespace: string;
+  gangUid: string | undefined;
+  record: GangRecord;
+}
+
+/** How long a Pod may wait for a namespace that was made a moment ago and is not cached yet. */
+const NAMESPACE_LOOKUP_MS = 300;
+
+/**
+ * What the webhook knows about the cluster, kept by watches, so that an admission asks nobody. A Pod in a namespace that is
+ * younger than our last watch event costs one `get`; nothing else does.
+ */
+export class Facts {
+  readonly #options: FactsOptions;
+  readonly #policies: Reflector<PolicyReading>;
+  readonly #namespaces: Reflector<NamespaceFacts>;
+  readonly #prewarms: Reflector<PrewarmView>;
+  #ordered: readonly Policy[] = [];
+
+  constructor(options: FactsOptions) {
+    this.#options = options;
+    const { client, clock, log, metrics } = options;
+    const shared = { client, clock, log, metrics };
+    this.#policies = new Reflector<PolicyReading>({ ...shared, resource: RESOURCE.accelerationPolicies, project: readPolicy });
+    this.#namespaces = new Reflector<NamespaceFacts>({ ...shared, resource: RESOURCE.namespaces, project: namespaceFacts });
+    this.#prewarms = new Reflector<PrewarmView>({
+      ...shared,
+      resource: RESOURCE.imagePrewarms,
+      project: prewarmView,
+      indexes: { gang: (view) => (view.gangUid === undefined ? [] : [gangIndex(view.namespace, view.gangUid)]) },
+    });
+    this.#policies.onChange((_key, now, before) => this.#takePolicies(now, before));
+  }
+
+  start(): void {
+    for (const reflector of this.#all()) reflector.start();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#all().map((r) => r.stop()));
+  }
+
+  /** Why admissions cannot be judged yet, or undefined. Once synced it stays so: an older cache beats none. */
+  get problem(): string | undefined {
+    const waiting = Object.entries({ policies: this.#policies, namespaces: this.#namespaces, prewarms: this.#prewarms }).find(([, r]) => !r.hasSynced);
+    return waiting === undefined ? undefined : `${waiting[0]}: ${waiting[1].problem ?? 'not listed yet'}`;
+  }
+
+  /** Valid policies in the order in which they are asked. */
+  get policies(): readonly Policy[] {
+    return this.#ordered;
+  }
+
+  /** Undefined where the namespace does not exist or could not be read in time. */
+  async namespace(name: string): Promise<NamespaceFacts | undefined> {
+    const cached = this.#namespaces.get(name);
+    if (cached !== undefined) return cached;
+    try {
+      return namespaceFacts(await this.#options.client.get<RawObject>(RESOURCE.namespaces, { name }, { timeoutMs: NAMESPACE_LOOKUP_MS }));
+    } catch (err) {
+      this.#options.log.warn({ err, namespace: name }, 'namespace not known, its Pods are left alone');
+      return undefined;
+    }
+  }
+
+  /** Records of the gangs with these UIDs, only from the Pod's own namespace: nobody is pinned by another tenant's object. */
+  records(namespace: string, gangUids: readonly string[]): GangRecord[] {
+    return gangUids.flatMap((uid) => this.#prewarms.byIndex('gang', gangIndex(namespace, uid)).map((view) => view.record));
+  }
+
+  #all(): { start(): void; stop(): Promise<void> }[] {
+    return [this.#policies, this.#namespaces, this.#prewarms];
+  }
+
+  #takePolicies(now: PolicyReading | undefined, before: PolicyReading | undefined): void {
+    const readings = this.#policies.list();
+    this.#ordered = inOrder(readings.flatMap((r) => (r.ok ? [r.policy] : [])));
+    this.#options.admission.badPolicies(readings.filter((r) => !r.ok).length);
+    const problem = now?.ok === false ? now.problem : undefined;
+    const known = before?.ok === false ? before.problem : undefined;
+    if (problem !== undefined && problem !== known) this.#options.log.error({ problem }, 'policy ignored');
+    if (problem === undefined && known !== undefined) this.#options.log.info({ problem: known }, 'policy no longer ignored');
+  }
+}
+
+function namespaceFacts(raw: RawObject): NamespaceFacts {
+  const annotations = Object.entries(stringMap(raw.metadata.annotations)).filter(([key]) => key.startsWith(`${GROUP}/`));
+  return { name: raw.metadata.name, labels: stringMap(raw.metadata.labels), annotations: Object.fromEntries(annotations) };
+}
+
+function prewarmView(raw: RawObject): PrewarmView {
+  const namespace = raw.metadata.namespace ?? '';
+  const targets = records(at(raw, 'status')['targets']).map((t) => ({ images: records(t['images']) }));
+  return {
+    namespace,
+    gangUid: string(at(raw, 'spec', 'gangRef')['uid']),
+    record: readRecord(`${namespace}/${raw.metadata.name}`, targets),
+  };
+}
+
+function gangIndex(namespace: string, uid: string): string {
+  return `${namespace}/${uid}`;
+}
