@@ -1,0 +1,146 @@
+import { LRUCache } from 'lru-cache';
+import { format } from '../images/reference.js';
+import type { Reference } from '../images/reference.js';
+import { RegistryError } from '../images/registry-port.js';
+import type { ImageConfig, LookupOptions, ManifestFact, RegistryPort } from '../images/registry-port.js';
+import type { Clock } from '../observe/clock.js';
+import type { Metrics } from '../observe/metrics.js';
+import { fingerprint } from './auth.js';
+
+/** How long an answer is used, milliseconds. */
+export const TTL_MS = {
+  /** Bytes behind a digest never change; the hour is for manifests that are deleted. */
+  digest: 3_600_000,
+  tag: 30_000,
+  /** After that time the old answer is given once more while a new one is fetched. */
+  tagStale: 30_000,
+  notFound: 15_000,
+  denied: 15_000,
+  error: 5000,
+} as const;
+
+const MAX_ENTRIES = 20_000;
+const MAX_BYTES = 64 * 1024 * 1024;
+
+type Fact = ManifestFact | ImageConfig;
+
+/** An answer or a failure: both are remembered. */
+type Settled = { value: Fact; freshUntil: number } | { error: RegistryError; freshUntil: number };
+
+interface Call {
+  reference: Reference;
+  options: LookupOptions;
+  run: (options: LookupOptions) => Promise<Fact>;
+  /** The answer is behind a digest. */
+  immutable: boolean;
+}
+
+/**
+ * Remembers answers by image and credential, so that what one credential may see is never told to another. A thousand Pods that
+ * ask at once cause one call. A caller that gives up leaves the call running: its answer serves the next Pod.
+ */
+export class CachedRegistry implements RegistryPort {
+  readonly #inner: RegistryPort;
+  readonly #clock: Clock;
+  readonly #metrics: Metrics;
+  readonly #cache: LRUCache<string, Settled, Call>;
+
+  constructor(inner: RegistryPort, { clock, metrics }: { clock: Clock; metrics: Metrics }) {
+    this.#inner = inner;
+    this.#clock = clock;
+    this.#metrics = metrics;
+    this.#cache = new LRUCache<string, Settled, Call>({
+      max: MAX_ENTRIES,
+      maxSize: MAX_BYTES,
+      sizeCalculation: (settled) => ('value' in settled ? approximateBytes(settled.value) : 500),
+      // Time comes from the clock, so tests need not wait.
+      perf: clock,
+      ttlResolution: 0,
+      ttl: TTL_MS.error,
+      ignoreFetchAbort: true,
+      fetchMethod: async (_key, _stale, { options, context }) => {
+        const settled = await this.#settle(context);
+        options.ttl = settled.keepMs;
+        return settled.entry;
+      },
+    });
+  }
+
+  manifest(reference: Reference, options: LookupOptions = {}): Promise<ManifestFact> {
+    const run = (o: LookupOptions): Promise<ManifestFact> => this.#inner.manifest(reference, o);
+    return this.#lookup(`manifest ${format(reference)}`, { reference, options, run, immutable: reference.digest !== undefined }) as Promise<ManifestFact>;
+  }
+
+  config(reference: Reference, digest: string, options: LookupOptions = {}): Promise<ImageConfig> {
+    const run = (o: LookupOptions): Promise<ImageConfig> => this.#inner.config(reference, digest, o);
+    return this.#lookup(`config ${reference.registry}/${reference.repository}@${digest}`, { reference, options, run, immutable: true }) as Promise<ImageConfig>;
+  }
+
+  async #lookup(what: string, call: Call): Promise<Fact> {
+    const { credential, signal, fresh = false } = call.options;
+    const key = `${what} ${fingerprint(credential)}`;
+    const known = fresh ? undefined : this.#cache.get(key);
+    this.#count(fresh ? 'bypass' : known === undefined ? 'miss' : 'hit');
+    // Old but usable: answer now, ask anew for whoever comes next. A failure of that is remembered like any other.
+    if (known !== undefined && known.freshUntil <= this.#clock.now()) void this.#cache.fetch(key, { context: call, forceRefresh: true });
+    if (known !== undefined) return unwrap(known);
+    const settled = await patience(this.#cache.fetch(key, { context: call, forceRefresh: fresh }), signal, call.reference.registry);
+    // Only an entry that was pushed out while it was fetched is missing; its caller still deserves an answer.
+    return unwrap(settled ?? (await this.#settle(call)).entry);
+  }
+
+  async #settle({ options: { credential }, run, immutable }: Call): Promise<{ entry: Settled; keepMs: number }> {
+    try {
+      const value = await run(credential === undefined ? {} : { credential });
+      const freshMs = immutable ? TTL_MS.digest : TTL_MS.tag;
+      return { entry: { value, freshUntil: this.#clock.now() + freshMs }, keepMs: freshMs + (immutable ? 0 : TTL_MS.tagStale) };
+    } catch (error) {
+      if (!(error instanceof RegistryError)) throw error;
+      const keepMs = keepFailureMs(error);
+      return { entry: { error, freshUntil: this.#clock.now() + keepMs }, keepMs };
+    }
+  }
+
+  #count(result: 'hit' | 'miss' | 'bypass'): void {
+    this.#metrics.counter('harbinger_registry_cache_total', 'Questions to the registry cache.', { result: ['hit', 'miss', 'bypass'] }).inc({ result });
+  }
+}
+
+function keepFailureMs({ notFound, outcome }: RegistryError): number {
+  if (notFound) return TTL_MS.notFound;
+  if (outcome === 'auth-denied') return TTL_MS.denied;
+  // The breaker answers at once and knows better how long; zero would mean for ever.
+  return outcome === 'circuit-open' ? 1 : TTL_MS.error;
+}
+
+function unwrap(settled: Settled): Fact {
+  if ('error' in settled) throw settled.error;
+  return settled.value;
+}
+
+/** Waits for `promise` until `signal` aborts; the work behind it goes on. */
+async function patience<T>(promise: Promise<T>, signal: AbortSignal | undefined, host: string): Promise<T> {
+  if (signal === undefined) return promise;
+  const gaveUp = (): RegistryError => new RegistryError(`registry ${host} did not answer within the time that the caller had; the next Pod may find the answer`, { outcome: 'budget-exceeded', host });
+  // The promise may fail after everyone has left.
+  promise.catch(() => undefined);
+  if (signal.aborted) throw gaveUp();
+  let onAbort: () => void = () => undefined;
+  const aborted = new Promise<never>((_resolve, reject) => {
+    onAbort = () => reject(gaveUp());
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+/** Memory that a fact holds; a registry may send manifests of 4 MiB, and twenty thousand of those must not be kept. */
+function approximateBytes(value: Fact): number {
+  if (!('kind' in value)) return 200;
+  const annotations = (of: Readonly<Record<string, string>>): number => Object.entries(of).reduce((sum, [k, v]) => sum + 80 + k.length + v.length, 0);
+  const descriptors = [...value.layers, ...value.manifests].reduce((sum, d) => sum + 300 + annotations(d.annotations), 0);
+  return 800 + annotations(value.annotations) + descriptors;
+}
