@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { parseDuration } from './api/duration.js';
 import { INSTALL } from './api/names.js';
 import type { ControllerOptions, WebhookOptions } from './processes/options.js';
 import { VERSION } from './version.js';
@@ -20,6 +21,14 @@ function port(text: string): number {
   const value = Number(text);
   if (/^\d+$/.test(text) && value <= 65_535) return value;
   throw new InvalidArgumentError('A port is a whole number from 0 to 65535; 0 picks a free one.');
+}
+
+const DAY_MS = 86_400_000;
+
+function duration(text: string): number {
+  const ms = parseDuration(text);
+  if (ms !== undefined) return ms;
+  throw new InvalidArgumentError('A duration is written like 90s, 10m or 1h30m.');
 }
 
 const SERVING_NAMES = [`${INSTALL.webhook}.${INSTALL.namespace}.svc`];
@@ -66,6 +75,21 @@ async function program(argv: readonly string[]): Promise<Command> {
       ),
     )
     .addOption(option('--ca-secret <name>', 'Secret that holds the certificate authority').default(INSTALL.caSecret))
+    .addOption(
+      option('--ca-validity <duration>', 'life of the certificate authority; it is replaced after two thirds')
+        .argParser(duration)
+        .default(365 * DAY_MS, '8760h'),
+    )
+    .addOption(
+      option('--leaf-validity <duration>', 'life of the server certificate; it is replaced after two thirds')
+        .argParser(duration)
+        .default(7 * DAY_MS, '168h'),
+    )
+    .addOption(
+      option('--drain-delay <duration>', 'how long a replica that goes down still takes new connections')
+        .argParser(duration)
+        .default(5_000, '5s'),
+    )
     .action(async (options: WebhookOptions) => (await import('./processes/webhook.js')).runWebhook(options));
 
   processCommand(root, 'controller', 'watch queued gangs and have their images on the nodes before they are scheduled')

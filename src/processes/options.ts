@@ -23,6 +23,11 @@ export interface WebhookOptions extends ProcessOptions {
   webhookConfiguration: string;
   /** Secret with the certificate authority, in `namespace`. */
   caSecret: string;
+  /** Milliseconds that a new certificate authority and a new server certificate are valid; each is replaced after two thirds. */
+  caValidity: number;
+  leafValidity: number;
+  /** Milliseconds for which a replica that is going down still takes new connections. */
+  drainDelay: number;
 }
 
 export interface ControllerOptions extends ProcessOptions {

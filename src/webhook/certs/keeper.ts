@@ -9,7 +9,6 @@ import { bundlePatch, trusts } from './ca-bundle.js';
 import type { Authority } from './ca-secret.js';
 import type { Leaf } from './leaf.js';
 import { leafRequiresRenewal, signLeaf } from './leaf.js';
-import type { KeyPair } from './x509.js';
 
 export interface CertKeeperOptions {
   client: KubePort;
@@ -22,8 +21,8 @@ export interface CertKeeperOptions {
   leafValidityMs: number;
   clock: Clock;
   log: Log;
-  /** Called with each new pair, first one included. */
-  onLeaf: (pair: KeyPair) => void;
+  /** Called with each new leaf, the first one included; a throw keeps the old one in force. */
+  onLeaf: (leaf: Leaf) => void;
 }
 
 /** The wall clock is looked at so often: timers stand still while a virtual machine is suspended. */
@@ -56,11 +55,6 @@ export class CertKeeper {
   /** Why the API server cannot call this replica yet, or undefined. */
   get problem(): string | undefined {
     return this.#problem;
-  }
-
-  /** Epoch milliseconds at which the leaf expires; undefined before the first. */
-  get leafExpiresAt(): number | undefined {
-    return this.#leaf === undefined ? undefined : Date.parse(this.#leaf.cert.validTo);
   }
 
   start(): void {
@@ -131,7 +125,7 @@ export class CertKeeper {
     const reason = leafRequiresRenewal(this.#leaf, authority, now, settled);
     if (reason === undefined) return;
     const leaf = signLeaf(authority, names, now, leafValidityMs);
-    onLeaf(leaf.pair);
+    onLeaf(leaf);
     this.#leaf = leaf;
     log.info({ reason, expires: leaf.cert.validTo, names }, 'new server certificate');
   }
