@@ -6,7 +6,7 @@ import { isStarted, pullsDigest } from './gang-times.js';
 import type { Seen } from './gang-times.js';
 import { checkReadyWithoutQuota, checkState, playLeg } from './legs.js';
 import type { MeasuredLeg, Report } from './report.js';
-import { megabytes, NAMESPACE, STEP_DEADLINE_MS } from './settings.js';
+import { HARBINGER_NAMESPACE, megabytes, NAMESPACE, STEP_DEADLINE_MS } from './settings.js';
 import { brief, podsOf } from './stage.js';
 import type { Stage } from './stage.js';
 
@@ -117,7 +117,7 @@ async function showPrewarm(stage: Stage): Promise<void> {
   await show(stage, ['describe', 'ipw', '-n', NAMESPACE]);
   // Long and the same in each run: kept for the docs, not shown here.
   await stage.kubectl.show(['explain', 'imageprewarm.spec.targets']);
-  await stage.kubectl.show(['get', 'pods', '-n', 'harbinger-system', '-o', 'wide']);
+  await stage.kubectl.show(['get', 'pods', '-n', HARBINGER_NAMESPACE, '-o', 'wide']);
 }
 
 async function show(stage: Stage, args: string[]): Promise<void> {
@@ -157,7 +157,7 @@ async function waitForPrewarm(stage: Stage, job: string, { to, timeoutMs, check 
       return prewarm !== undefined && check(prewarm) ? prewarm : undefined;
     },
     timeoutMs,
-    last: () => ({ prewarms: stage.observer.list('imageprewarms').map(brief), pullers: pullersOf(stage, undefined).map(brief) }),
+    last: () => ({ prewarms: stage.observer.list('imageprewarms').map(brief), pullers: allPullers(stage) }),
   });
 }
 
@@ -176,8 +176,11 @@ function recordOf(prewarm: ImagePrewarm): { resolved: string; digest: string } |
   return resolved === undefined || digest === undefined ? undefined : { resolved, digest };
 }
 
-/** Pullers of one digest, or of all when none is given. */
 function pullersOf(stage: Stage, digest: string | undefined): Seen[] {
-  const pods = stage.observer.list('pods') as Seen[];
-  return pods.filter((p) => pullsDigest(p, digest ?? '') || (digest === undefined && p.metadata.namespace === 'harbinger-system'));
+  return digest === undefined ? [] : (stage.observer.list('pods') as Seen[]).filter((p) => pullsDigest(p, digest));
+}
+
+/** For the story of a failure: whatever runs in Harbinger's namespace. */
+function allPullers(stage: Stage): unknown[] {
+  return stage.observer.list('pods').filter((p) => p.metadata.namespace === HARBINGER_NAMESPACE).map(brief);
 }
