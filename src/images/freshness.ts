@@ -27,9 +27,13 @@ export function sourceRecord(manifest: Pick<ManifestFact, 'annotations' | 'subje
  */
 export function judgeFreshness(record: SourceRecord | undefined, accepted: readonly string[]): Freshness {
   if (record === undefined) {
-    return { verdict: 'unknown', detail: `the variant does not record its source; push it with the annotation ${ANNOTATION.sourceDigest}` };
+    return {
+      verdict: 'unknown',
+      detail: `the variant does not record its source; push it with the annotation ${ANNOTATION.sourceDigest}`,
+    };
   }
-  if (accepted.includes(record.digest)) return { verdict: 'exact', detail: `${record.where} is ${short(record.digest)}, the source` };
+  if (accepted.includes(record.digest))
+    return { verdict: 'exact', detail: `${record.where} is ${short(record.digest)}, the source` };
   return {
     verdict: 'stale',
     detail: `${record.where} is ${short(record.digest)}, the source is ${accepted.map(short).join(' or ')}; convert the image again`,

@@ -34,10 +34,12 @@ export function isOci(mediaType: string): boolean {
 export function parseManifest(text: string, digest: string, contentType = ''): ParsedManifest {
   const body = parseObject(text);
   if (body === undefined) return { ok: false, problem: notJson(text, contentType) };
-  if (body['schemaVersion'] === 1) return { ok: false, problem: 'it is a schema 1 manifest, which current container runtimes refuse; push the image again' };
+  if (body['schemaVersion'] === 1)
+    return { ok: false, problem: 'it is a schema 1 manifest, which current container runtimes refuse; push the image again' };
   const [children, layers] = [list(body['manifests']), list(body['layers'])];
   // One text that is both could be read as an index by us and as a manifest by a node.
-  if (children !== undefined && layers !== undefined) return { ok: false, problem: 'it claims to be an index and a manifest at once' };
+  if (children !== undefined && layers !== undefined)
+    return { ok: false, problem: 'it claims to be an index and a manifest at once' };
   const mediaType = mediaTypeOf(body, contentType, children !== undefined);
   const common = { digest, mediaType, annotations: stringMap(body['annotations']), ...optional(body) };
   if (children !== undefined && INDEX_TYPES.has(mediaType)) {
@@ -55,7 +57,11 @@ export function parseConfig(text: string): ParsedConfig {
   return { ok: true, config: { platform: platformText(os, architecture, string(body?.['variant'])) } };
 }
 
-function imageManifest(common: Omit<ManifestFact, 'kind' | 'manifests' | 'layers' | 'sizeBytes'>, config: unknown, layers: readonly unknown[]): ParsedManifest {
+function imageManifest(
+  common: Omit<ManifestFact, 'kind' | 'manifests' | 'layers' | 'sizeBytes'>,
+  config: unknown,
+  layers: readonly unknown[],
+): ParsedManifest {
   const parsed = layers.map(descriptor);
   const bad = parsed.indexOf(undefined);
   if (bad >= 0) return { ok: false, problem: `layer ${bad} has no valid digest and size` };
@@ -69,7 +75,10 @@ function imageManifest(common: Omit<ManifestFact, 'kind' | 'manifests' | 'layers
 function optional(body: Json): { subject?: { digest: string }; artifactType?: string } {
   const subject = string(record(body['subject'])?.['digest']);
   const artifactType = string(body['artifactType']);
-  return { ...(subject !== undefined && isDigest(subject) ? { subject: { digest: subject } } : {}), ...(artifactType === undefined ? {} : { artifactType }) };
+  return {
+    ...(subject !== undefined && isDigest(subject) ? { subject: { digest: subject } } : {}),
+    ...(artifactType === undefined ? {} : { artifactType }),
+  };
 }
 
 /** Some registries send a generic Content-Type, some bodies (OCI 1.0) have no mediaType: then the shape decides. */

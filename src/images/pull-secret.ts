@@ -46,7 +46,9 @@ export function parseDockerConfig(text: string): Keyring {
 /** The credential a kubelet would try first: secrets in order, in each the longest matching key. */
 export function credentialFor(reference: Reference, keyrings: readonly Keyring[]): Credential | undefined {
   for (const { entries } of keyrings) {
-    const best = entries.filter((entry) => matches(entry, reference)).sort((a, b) => b.path.length - a.path.length || b.host.length - a.host.length)[0];
+    const best = entries
+      .filter((entry) => matches(entry, reference))
+      .sort((a, b) => b.path.length - a.path.length || b.host.length - a.host.length)[0];
     if (best !== undefined) return best.credential;
   }
   return undefined;

@@ -39,10 +39,22 @@ export function parseReference(text: string): ParsedReference {
   const digest = at < 0 ? undefined : text.slice(at + 1);
   const { name, tag } = splitTag(at < 0 ? text : text.slice(0, at));
   const { registry, repository } = splitHost(name);
-  const wrong = problemOfText(text) ?? (digest === undefined ? undefined : problemOfDigest(digest)) ?? problemOfTag(tag) ?? problemOfName(registry, repository);
+  const wrong =
+    problemOfText(text) ??
+    (digest === undefined ? undefined : problemOfDigest(digest)) ??
+    problemOfTag(tag) ??
+    problemOfName(registry, repository);
   if (wrong !== undefined) return { ok: false, problem: wrong };
   const kept = tag ?? (digest === undefined ? 'latest' : undefined);
-  return { ok: true, reference: { registry, repository, ...(kept === undefined ? {} : { tag: kept }), ...(digest === undefined ? {} : { digest }) } };
+  return {
+    ok: true,
+    reference: {
+      registry,
+      repository,
+      ...(kept === undefined ? {} : { tag: kept }),
+      ...(digest === undefined ? {} : { digest }),
+    },
+  };
 }
 
 /** The full form: `registry/repository[:tag][@digest]`. Parsing it gives the same reference again. */
@@ -100,7 +112,9 @@ function isTag(text: string): boolean {
 
 function problemOfTag(tag: string | undefined): string | undefined {
   if (tag === undefined || isTag(tag)) return undefined;
-  return tag.length > MAX_TAG ? `the tag has ${tag.length} characters, the limit is ${MAX_TAG}` : `"${clip(tag, 60)}" is not a tag`;
+  return tag.length > MAX_TAG
+    ? `the tag has ${tag.length} characters, the limit is ${MAX_TAG}`
+    : `"${clip(tag, 60)}" is not a tag`;
 }
 
 function problemOfText(text: string): string | undefined {
@@ -144,5 +158,7 @@ function problemOfDigest(digest: string): string | undefined {
   const hex = digest.slice(algorithm.length + 1);
   const length = HEX_LENGTH[algorithm];
   if (length === undefined) return `digest algorithm "${clip(algorithm, 60)}" is not known`;
-  return hex.length === length && hex === hex.toLowerCase() ? undefined : `a ${algorithm} digest has ${length} lower-case hexadecimal digits`;
+  return hex.length === length && hex === hex.toLowerCase()
+    ? undefined
+    : `a ${algorithm} digest has ${length} lower-case hexadecimal digits`;
 }

@@ -64,7 +64,10 @@ export interface RegistryPort {
   config(reference: Reference, digest: string, options?: LookupOptions): Promise<ImageConfig>;
 }
 
-export type RegistryOutcome = Extract<Outcome, 'registry-error' | 'auth-denied' | 'circuit-open' | 'budget-exceeded' | 'variant-missing'>;
+export type RegistryOutcome = Extract<
+  Outcome,
+  'registry-error' | 'auth-denied' | 'circuit-open' | 'budget-exceeded' | 'variant-missing'
+>;
 
 export interface RegistryErrorDetails {
   outcome: RegistryOutcome;

@@ -51,7 +51,8 @@ export interface ResolveOptions {
 /** Resolves an image as a Pod names it. Total: failures of registries and bad names come back as a FailedResolution. */
 export async function resolveSource(image: string, port: RegistryPort, options: ResolveOptions = {}): Promise<Resolution> {
   const parsed = parseReference(image);
-  if (!parsed.ok) return { ok: false, outcome: 'unparsable', reason: 'Unparsable', message: `the image cannot be parsed: ${parsed.problem}` };
+  if (!parsed.ok)
+    return { ok: false, outcome: 'unparsable', reason: 'Unparsable', message: `the image cannot be parsed: ${parsed.problem}` };
   const { reference } = parsed;
   const { fresh, ...lookup } = callOptions(options);
   try {
@@ -74,25 +75,50 @@ interface Question {
 async function resolveIndex({ reference, fact, port, lookup, wanted }: Question): Promise<Resolution> {
   const children = ordinaryChildren(fact);
   const missing = wanted?.filter((platform) => !children.some((child) => runsOn(child.platform, platform))) ?? [];
-  if (missing.length > 0 || children.length === 0) return platformMissing(reference, missing, children.map((child) => child.platform));
-  const chosen = wanted === undefined ? children : children.filter((child, i) => wanted.some((p) => children.findIndex((c) => runsOn(c.platform, p)) === i));
+  if (missing.length > 0 || children.length === 0)
+    return platformMissing(
+      reference,
+      missing,
+      children.map((child) => child.platform),
+    );
+  const chosen =
+    wanted === undefined
+      ? children
+      : children.filter((child, i) => wanted.some((p) => children.findIndex((c) => runsOn(c.platform, p)) === i));
   // An index says nothing about the size of its images; without a wanted platform the first one stands for all.
   const read = wanted === undefined ? chosen.slice(0, 1) : chosen;
   const manifests = await Promise.all(read.map((child) => port.manifest(atDigest(reference, child.digest), lookup)));
-  const platforms = chosen.map((child, i) => ({ platform: child.platform, digest: child.digest, ...(manifests[i] === undefined ? {} : { manifest: manifests[i] }) }));
+  const platforms = chosen.map((child, i) => ({
+    platform: child.platform,
+    digest: child.digest,
+    ...(manifests[i] === undefined ? {} : { manifest: manifests[i] }),
+  }));
   return { ok: true, reference, digest: fact.digest, sizeBytes: Math.max(...manifests.map((m) => m.sizeBytes)), platforms, fact };
 }
 
 /** A manifest without index has its platform in the config blob. It is asked for only where platforms matter. */
 async function resolveManifest({ reference, fact, port, lookup, wanted }: Question): Promise<Resolution> {
-  const platform = wanted === undefined || fact.config === undefined ? undefined : await platformOf(port, reference, fact.config.digest, lookup);
+  const platform =
+    wanted === undefined || fact.config === undefined ? undefined : await platformOf(port, reference, fact.config.digest, lookup);
   const missing = platform === undefined ? [] : (wanted ?? []).filter((p) => !runsOn(platform, p));
   if (platform !== undefined && missing.length > 0) return platformMissing(reference, missing, [platform]);
-  return { ok: true, reference, digest: fact.digest, sizeBytes: fact.sizeBytes, platforms: [{ platform, digest: fact.digest, manifest: fact }], fact };
+  return {
+    ok: true,
+    reference,
+    digest: fact.digest,
+    sizeBytes: fact.sizeBytes,
+    platforms: [{ platform, digest: fact.digest, manifest: fact }],
+    fact,
+  };
 }
 
 /** Blobs are often served by another host that may be out of reach: then the platform is unknown, which is no reason to fail. */
-export async function platformOf(port: RegistryPort, reference: Reference, config: string, lookup: Question['lookup']): Promise<string | undefined> {
+export async function platformOf(
+  port: RegistryPort,
+  reference: Reference,
+  config: string,
+  lookup: Question['lookup'],
+): Promise<string | undefined> {
   try {
     return (await port.config(reference, config, lookup)).platform;
   } catch {
@@ -116,11 +142,22 @@ function callOptions({ credential, signal, fresh }: ResolveOptions): Pick<Resolv
 function platformMissing(reference: Reference, missing: readonly string[], present: readonly string[]): FailedResolution {
   const has = present.length === 0 ? 'no image for any platform' : present.join(', ');
   const lacks = missing.length === 0 ? '' : ` but not for ${missing.join(', ')}`;
-  return { ok: false, outcome: 'platform-missing', reason: 'PlatformMissing', message: `${format(reference)} has ${present.length === 0 ? '' : 'images for '}${has}${lacks}; build the image for the platforms of the nodes` };
+  return {
+    ok: false,
+    outcome: 'platform-missing',
+    reason: 'PlatformMissing',
+    message: `${format(reference)} has ${present.length === 0 ? '' : 'images for '}${has}${lacks}; build the image for the platforms of the nodes`,
+  };
 }
 
 /** A source that is absent is not a missing variant: the Pod itself will fail, and only the registry can say why. */
 function failed(error: unknown): FailedResolution {
   const { outcome, reason, message, retryAfterMs } = failureOf(error);
-  return { ok: false, outcome: outcome === 'variant-missing' ? 'registry-error' : outcome, reason, message, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+  return {
+    ok: false,
+    outcome: outcome === 'variant-missing' ? 'registry-error' : outcome,
+    reason,
+    message,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  };
 }

@@ -69,7 +69,9 @@ const NEAREST: readonly Outcome[] = [
 export async function findVariant(question: VariantQuestion): Promise<VariantAnswer> {
   const { source, rules } = question;
   const name = format(source.reference);
-  const evidence: Step[] = [{ step: 'source', detail: `${name} is ${short(source.digest)} (${describePlatforms(source.platforms)})`, verdict: 'yes' }];
+  const evidence: Step[] = [
+    { step: 'source', detail: `${name} is ${short(source.digest)} (${describePlatforms(source.platforms)})`, verdict: 'yes' },
+  ];
   const own = source.platforms.flatMap(({ manifest }) => (manifest === undefined ? [] : [formatOf(manifest)]))[0];
   if (own !== undefined) {
     evidence.push({ step: 'source format', detail: `the source is ${own.name} itself`, verdict: 'yes' });
@@ -112,26 +114,39 @@ async function tryRule(question: VariantQuestion, rule: VariantRule): Promise<Va
   if (typeof candidate === 'string') return new Trail().miss('no-candidate', 'candidate', candidate);
   const trail = new Trail(format(candidate));
   const imageFmt = imageFormat(rule.format);
-  if (imageFmt === undefined) return trail.miss('no-candidate', 'format', `format ${rule.format} is not recognised by this version of Harbinger`);
+  if (imageFmt === undefined)
+    return trail.miss('no-candidate', 'format', `format ${rule.format} is not recognised by this version of Harbinger`);
   let variant: ManifestFact;
   try {
     variant = await port.manifest(candidate, lookupOf(question));
   } catch (error) {
     const failure = failureOf(error);
-    return trail.miss(failure.outcome, 'candidate', failure.notFound ? 'the registry has no such image; convert the source or correct tagSuffix' : failure.message);
+    return trail.miss(
+      failure.outcome,
+      'candidate',
+      failure.notFound ? 'the registry has no such image; convert the source or correct tagSuffix' : failure.message,
+    );
   }
   trail.note('candidate', 'yes', `found, ${short(variant.digest)}, ${variant.kind}`);
   const miss = await compare({ question, trail, candidate, variant, format: imageFmt });
   if (miss !== undefined) return miss;
   const image = outputForm(candidate, variant.digest, question.output ?? 'Digest');
   trail.note('output', 'yes', image);
-  return { outcome: 'accelerated', message: `${rule.format} variant of ${short(source.digest)}`, image, digest: variant.digest, format: rule.format, evidence: trail.steps };
+  return {
+    outcome: 'accelerated',
+    message: `${rule.format} variant of ${short(source.digest)}`,
+    image,
+    digest: variant.digest,
+    format: rule.format,
+    evidence: trail.steps,
+  };
 }
 
 /** The variant's reference, or why the rule names none. */
 function candidateOf(source: Reference, rule: VariantRule): Reference | string {
   const { tagSuffix } = rule.discover;
-  if (tagSuffix === undefined) return `discovery by ${Object.keys(rule.discover).join(', ')} is not known to this version of Harbinger`;
+  if (tagSuffix === undefined)
+    return `discovery by ${Object.keys(rule.discover).join(', ')} is not known to this version of Harbinger`;
   const tag = tagOf(source);
   if (tag === undefined) return `the image is named by digest, so there is no tag to put ${tagSuffix} behind`;
   return withTag(source, `${tag}${tagSuffix}`) ?? `${tag}${tagSuffix} is longer than a tag may be`;
@@ -149,8 +164,11 @@ interface Comparison {
 async function compare(comparison: Comparison): Promise<VariantAnswer | undefined> {
   const { question, trail } = comparison;
   const wanted = question.platforms;
-  const platforms = question.source.platforms.filter(({ platform }) => platform === undefined || wanted === undefined || wanted.some((p) => runsOn(platform, p)));
-  if (platforms.length === 0) return trail.miss('platform-missing', 'platform', `the source has no image for ${wanted?.join(', ') ?? 'any platform'}`);
+  const platforms = question.source.platforms.filter(
+    ({ platform }) => platform === undefined || wanted === undefined || wanted.some((p) => runsOn(platform, p)),
+  );
+  if (platforms.length === 0)
+    return trail.miss('platform-missing', 'platform', `the source has no image for ${wanted?.join(', ') ?? 'any platform'}`);
   for (const platform of platforms) {
     const miss = await comparePlatform(comparison, platform);
     if (miss !== undefined) return miss;
@@ -161,8 +179,16 @@ async function compare(comparison: Comparison): Promise<VariantAnswer | undefine
 async function comparePlatform(comparison: Comparison, of: SourcePlatform): Promise<VariantAnswer | undefined> {
   const { question, trail, candidate, variant } = comparison;
   const label = of.platform ?? 'its platform';
-  const child = variant.kind === 'manifest' ? variant : ordinaryChildren(variant).find((c) => of.platform === undefined || runsOn(c.platform, of.platform));
-  if (child === undefined) return trail.miss('platform-missing', 'platform', `the variant has no image for ${label}; convert all platforms of the source`);
+  const child =
+    variant.kind === 'manifest'
+      ? variant
+      : ordinaryChildren(variant).find((c) => of.platform === undefined || runsOn(c.platform, of.platform));
+  if (child === undefined)
+    return trail.miss(
+      'platform-missing',
+      'platform',
+      `the variant has no image for ${label}; convert all platforms of the source`,
+    );
   let manifest = variant;
   try {
     if (variant.kind === 'index') manifest = await question.port.manifest(atDigest(candidate, child.digest), lookupOf(question));
@@ -176,22 +202,38 @@ async function comparePlatform(comparison: Comparison, of: SourcePlatform): Prom
   return provenFresh(comparison, of, manifest);
 }
 
-async function provenFresh(comparison: Comparison, of: SourcePlatform, manifest: ManifestFact): Promise<VariantAnswer | undefined> {
+async function provenFresh(
+  comparison: Comparison,
+  of: SourcePlatform,
+  manifest: ManifestFact,
+): Promise<VariantAnswer | undefined> {
   const { question, trail, variant } = comparison;
   const { source } = question;
   const record = sourceRecord(manifest) ?? sourceRecord(variant);
   if (manifest === variant && record !== undefined && (await isForAnotherPlatform(comparison, of, record.digest))) {
-    return trail.miss('platform-missing', 'platform', `the variant is one manifest, made for another platform than ${of.platform ?? 'that of the source'}; convert all platforms of the source`);
+    return trail.miss(
+      'platform-missing',
+      'platform',
+      `the variant is one manifest, made for another platform than ${of.platform ?? 'that of the source'}; convert all platforms of the source`,
+    );
   }
   const { verdict, detail } = judgeFreshness(record, of.digest === source.digest ? [of.digest] : [of.digest, source.digest]);
   if (verdict === 'stale') return trail.miss('variant-stale', 'freshness', detail);
   if (verdict === 'unknown') return trail.miss('freshness-unknown', 'freshness', detail);
-  trail.note('freshness', 'yes', `${detail}${question.freshness === 'Probable' ? ' (judged as Exact: no weaker proof is known to this version)' : ''}`);
+  trail.note(
+    'freshness',
+    'yes',
+    `${detail}${question.freshness === 'Probable' ? ' (judged as Exact: no weaker proof is known to this version)' : ''}`,
+  );
   return undefined;
 }
 
 /** A variant without index covers one platform only; its record says which, or its config where the record names the whole index. */
-async function isForAnotherPlatform({ question, candidate, variant }: Comparison, of: SourcePlatform, recorded: string): Promise<boolean> {
+async function isForAnotherPlatform(
+  { question, candidate, variant }: Comparison,
+  of: SourcePlatform,
+  recorded: string,
+): Promise<boolean> {
   const all = ordinaryChildren(question.source.fact);
   if (recorded === of.digest || all.length < 2) return false;
   if (all.some((child) => child.digest === recorded)) return true;

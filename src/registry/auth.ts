@@ -21,7 +21,10 @@ const MAX_LIFE_S = 3600;
 /** A stand-in for a credential in cache keys and logs; cannot be turned back. */
 export function fingerprint(credential: Credential | undefined): string {
   if (credential === undefined) return '-';
-  return createHash('sha256').update(JSON.stringify([credential.username, credential.password])).digest('base64url').slice(0, 22);
+  return createHash('sha256')
+    .update(JSON.stringify([credential.username, credential.password]))
+    .digest('base64url')
+    .slice(0, 22);
 }
 
 export interface AuthRequest {
@@ -97,7 +100,11 @@ export class Authorizer {
     if (bearer !== undefined) {
       const text = bearer.parameters['realm'] ?? '';
       const realm = URL.canParse(text) ? new URL(text) : undefined;
-      if (realm === undefined) throw new RegistryError(`registry ${registry.host} names no usable token realm`, { outcome: 'registry-error', host: registry.host });
+      if (realm === undefined)
+        throw new RegistryError(`registry ${registry.host} names no usable token realm`, {
+          outcome: 'registry-error',
+          host: registry.host,
+        });
       realm.username = '';
       realm.password = '';
       return { kind: 'bearer', realm, service: bearer.parameters['service'] };
@@ -130,7 +137,11 @@ function readToken(answer: Answer, host: string, at: { realm: URL; anonymous: bo
   const token = string(body?.['token']) ?? string(body?.['access_token']);
   // A token becomes part of a header; anything that could end the header is no token.
   if (token === undefined || !/^[\x21-\x7e]+$/.test(token)) {
-    throw new RegistryError(`${who} answered without a token; see whether a proxy or login page stands in front of it`, { outcome: 'registry-error', host, status: answer.status });
+    throw new RegistryError(`${who} answered without a token; see whether a proxy or login page stands in front of it`, {
+      outcome: 'registry-error',
+      host,
+      status: answer.status,
+    });
   }
   const expires = body?.['expires_in'];
   const life = typeof expires === 'number' && expires > 0 ? Math.min(expires, MAX_LIFE_S) : DEFAULT_LIFE_S;

@@ -68,12 +68,22 @@ export class CachedRegistry implements RegistryPort {
 
   manifest(reference: Reference, options: LookupOptions = {}): Promise<ManifestFact> {
     const run = (o: LookupOptions): Promise<ManifestFact> => this.#inner.manifest(reference, o);
-    return this.#lookup(`manifest ${format(reference)}`, { reference, options, run, immutable: reference.digest !== undefined }) as Promise<ManifestFact>;
+    return this.#lookup(`manifest ${format(reference)}`, {
+      reference,
+      options,
+      run,
+      immutable: reference.digest !== undefined,
+    }) as Promise<ManifestFact>;
   }
 
   config(reference: Reference, digest: string, options: LookupOptions = {}): Promise<ImageConfig> {
     const run = (o: LookupOptions): Promise<ImageConfig> => this.#inner.config(reference, digest, o);
-    return this.#lookup(`config ${reference.registry}/${reference.repository}@${digest}`, { reference, options, run, immutable: true }) as Promise<ImageConfig>;
+    return this.#lookup(`config ${reference.registry}/${reference.repository}@${digest}`, {
+      reference,
+      options,
+      run,
+      immutable: true,
+    }) as Promise<ImageConfig>;
   }
 
   async #lookup(what: string, call: Call): Promise<Fact> {
@@ -82,9 +92,14 @@ export class CachedRegistry implements RegistryPort {
     const known = fresh ? undefined : this.#cache.get(key);
     this.#count(fresh ? 'bypass' : known === undefined ? 'miss' : 'hit');
     // Old but usable: answer now, ask anew for whoever comes next. A failure of that is remembered like any other.
-    if (known !== undefined && known.freshUntil <= this.#clock.now()) void this.#cache.fetch(key, { context: call, forceRefresh: true });
+    if (known !== undefined && known.freshUntil <= this.#clock.now())
+      void this.#cache.fetch(key, { context: call, forceRefresh: true });
     if (known !== undefined) return unwrap(known);
-    const settled = await patience(this.#cache.fetch(key, { context: call, forceRefresh: fresh }), signal, call.reference.registry);
+    const settled = await patience(
+      this.#cache.fetch(key, { context: call, forceRefresh: fresh }),
+      signal,
+      call.reference.registry,
+    );
     // Only an entry that was pushed out while it was fetched is missing; its caller still deserves an answer.
     return unwrap(settled ?? (await this.#settle(call)).entry);
   }
@@ -102,7 +117,9 @@ export class CachedRegistry implements RegistryPort {
   }
 
   #count(result: 'hit' | 'miss' | 'bypass'): void {
-    this.#metrics.counter('harbinger_registry_cache_total', 'Questions to the registry cache.', { result: ['hit', 'miss', 'bypass'] }).inc({ result });
+    this.#metrics
+      .counter('harbinger_registry_cache_total', 'Questions to the registry cache.', { result: ['hit', 'miss', 'bypass'] })
+      .inc({ result });
   }
 }
 
@@ -121,7 +138,11 @@ function unwrap(settled: Settled): Fact {
 /** Waits for `promise` until `signal` aborts; the work behind it goes on. */
 async function patience<T>(promise: Promise<T>, signal: AbortSignal | undefined, host: string): Promise<T> {
   if (signal === undefined) return promise;
-  const gaveUp = (): RegistryError => new RegistryError(`registry ${host} did not answer within the time that the caller had; the next Pod may find the answer`, { outcome: 'budget-exceeded', host });
+  const gaveUp = (): RegistryError =>
+    new RegistryError(`registry ${host} did not answer within the time that the caller had; the next Pod may find the answer`, {
+      outcome: 'budget-exceeded',
+      host,
+    });
   // The promise may fail after everyone has left.
   promise.catch(() => undefined);
   if (signal.aborted) throw gaveUp();
@@ -140,7 +161,8 @@ async function patience<T>(promise: Promise<T>, signal: AbortSignal | undefined,
 /** Memory that a fact holds; a registry may send manifests of 4 MiB, and twenty thousand of those must not be kept. */
 function approximateBytes(value: Fact): number {
   if (!('kind' in value)) return 200;
-  const annotations = (of: Readonly<Record<string, string>>): number => Object.entries(of).reduce((sum, [k, v]) => sum + 80 + k.length + v.length, 0);
+  const annotations = (of: Readonly<Record<string, string>>): number =>
+    Object.entries(of).reduce((sum, [k, v]) => sum + 80 + k.length + v.length, 0);
   const descriptors = [...value.layers, ...value.manifests].reduce((sum, d) => sum + 300 + annotations(d.annotations), 0);
   return 800 + annotations(value.annotations) + descriptors;
 }

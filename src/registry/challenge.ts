@@ -32,7 +32,8 @@ function parseHeader(text: string): Challenge[] {
     const scheme = parameter === null ? take(SCHEME) : null;
     if (parameter !== null) {
       const current = found.at(-1);
-      if (current !== undefined) current.parameters[(parameter[1] ?? '').toLowerCase()] = parameter[2]?.replace(/\\(.)/g, '$1') ?? parameter[3] ?? '';
+      if (current !== undefined)
+        current.parameters[(parameter[1] ?? '').toLowerCase()] = parameter[2]?.replace(/\\(.)/g, '$1') ?? parameter[3] ?? '';
     } else if (scheme !== null) found.push({ scheme: (scheme[1] ?? '').toLowerCase(), parameters: {} });
     else break;
   }

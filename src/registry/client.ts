@@ -52,22 +52,39 @@ export class RegistryClient implements RegistryPort {
   constructor(options: ClientOptions) {
     this.#options = options;
     this.#egress = options.egress;
-    this.#http = new Http({ resolve: options.resolve ?? resolveAddresses, timeoutMs: options.timeoutMs ?? TIMEOUT_MS, userAgent: 'harbinger' });
+    this.#http = new Http({
+      resolve: options.resolve ?? resolveAddresses,
+      timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
+      userAgent: 'harbinger',
+    });
     this.#auth = new Authorizer(this.#egress, this.#http, options.clock);
   }
 
   async manifest(reference: Reference, options: LookupOptions = {}): Promise<ManifestFact> {
     const wanted = reference.digest ?? reference.tag ?? 'latest';
-    const fetch = await this.#prepare(reference, options, { path: `manifests/${wanted}`, subject: format(reference), accept: ACCEPT });
+    const fetch = await this.#prepare(reference, options, {
+      path: `manifests/${wanted}`,
+      subject: format(reference),
+      accept: ACCEPT,
+    });
     const answer = await this.#fetch(fetch);
     const digest = verifiedDigest(answer, reference, reference.digest);
     const parsed = parseManifest(answer.body.toString('utf8'), digest, answer.headers['content-type']);
-    if (!parsed.ok) throw unusable(reference, `what registry ${reference.registry} sent for ${format(reference)} cannot be used: ${parsed.problem}`, answer);
+    if (!parsed.ok)
+      throw unusable(
+        reference,
+        `what registry ${reference.registry} sent for ${format(reference)} cannot be used: ${parsed.problem}`,
+        answer,
+      );
     return parsed.fact;
   }
 
   async config(reference: Reference, digest: string, options: LookupOptions = {}): Promise<ImageConfig> {
-    const fetch = await this.#prepare(reference, options, { path: `blobs/${digest}`, subject: `config ${digest} of ${format(reference)}`, accept: '*/*' });
+    const fetch = await this.#prepare(reference, options, {
+      path: `blobs/${digest}`,
+      subject: `config ${digest} of ${format(reference)}`,
+      accept: '*/*',
+    });
     const answer = await this.#fetch(fetch);
     verifiedDigest({ ...answer, headers: {} }, reference, digest);
     const parsed = parseConfig(answer.body.toString('utf8'));
@@ -79,16 +96,31 @@ export class RegistryClient implements RegistryPort {
     return this.#http.close();
   }
 
-  async #prepare(reference: Reference, { credential, signal }: LookupOptions, what: Pick<Fetch, 'path' | 'subject' | 'accept'>): Promise<Fetch> {
+  async #prepare(
+    reference: Reference,
+    { credential, signal }: LookupOptions,
+    what: Pick<Fetch, 'path' | 'subject' | 'accept'>,
+  ): Promise<Fetch> {
     const registry = this.#egress.registry(reference.registry);
     const used = credential ?? (await this.#options.ownCredential(registry, reference));
-    return { reference, registry, ...what, ...(used === undefined ? {} : { credential: used }), ...(signal === undefined ? {} : { signal }) };
+    return {
+      reference,
+      registry,
+      ...what,
+      ...(used === undefined ? {} : { credential: used }),
+      ...(signal === undefined ? {} : { signal }),
+    };
   }
 
   /** Sends what the registry is known to ask for, answers one challenge, follows redirects. */
   async #fetch(fetch: Fetch): Promise<Answer> {
     const { registry, reference, credential, signal } = fetch;
-    const request = { registry, repository: reference.repository, ...(credential === undefined ? {} : { credential }), ...(signal === undefined ? {} : { signal }) };
+    const request = {
+      registry,
+      repository: reference.repository,
+      ...(credential === undefined ? {} : { credential }),
+      ...(signal === undefined ? {} : { signal }),
+    };
     const tried = await this.#auth.known(request);
     let answer = await this.#follow(fetch, tried);
     if (answer.status === 401) {
@@ -96,7 +128,12 @@ export class RegistryClient implements RegistryPort {
       if (header !== undefined) answer = await this.#follow(fetch, header);
     }
     if (answer.status === 200) return answer;
-    throw errorOf(answer, { host: registry.host, who: `registry ${registry.host}`, anonymous: credential === undefined, subject: fetch.subject });
+    throw errorOf(answer, {
+      host: registry.host,
+      who: `registry ${registry.host}`,
+      anonymous: credential === undefined,
+      subject: fetch.subject,
+    });
   }
 
   async #follow(fetch: Fetch, authorization: string | undefined): Promise<Answer> {
@@ -108,7 +145,14 @@ export class RegistryClient implements RegistryPort {
       const own = url.host === apiUrl(registry).host && authorization !== undefined;
       const headers = { accept, ...(own ? { authorization } : {}) };
       const answer = await this.#http
-        .get({ url, trust, host: registry.host, headers, maxBytes: MAX_MANIFEST_BYTES, ...(signal === undefined ? {} : { signal }) })
+        .get({
+          url,
+          trust,
+          host: registry.host,
+          headers,
+          maxBytes: MAX_MANIFEST_BYTES,
+          ...(signal === undefined ? {} : { signal }),
+        })
         .catch((error: unknown) => {
           this.#count('error');
           throw error;
@@ -120,11 +164,17 @@ export class RegistryClient implements RegistryPort {
       url = new URL(location, url);
       trust = this.#egress.destination(url, registry, 'redirect');
     }
-    throw new RegistryError(`registry ${registry.host} redirects without an end; check what stands in front of it`, { outcome: 'registry-error', host: registry.host, status: 307 });
+    throw new RegistryError(`registry ${registry.host} redirects without an end; check what stands in front of it`, {
+      outcome: 'registry-error',
+      host: registry.host,
+      status: 307,
+    });
   }
 
   #count(code: string): void {
-    this.#options.metrics.counter('harbinger_registry_requests_total', 'Requests to registries by HTTP status; error means no answer.', ['code']).inc({ code });
+    this.#options.metrics
+      .counter('harbinger_registry_requests_total', 'Requests to registries by HTTP status; error means no answer.', ['code'])
+      .inc({ code });
   }
 }
 
@@ -136,7 +186,11 @@ function verifiedDigest(answer: Answer, reference: Reference, wanted: string | u
   const actual = `${algorithm}:${createHash(algorithm).update(answer.body).digest('hex')}`;
   const other = [expected, sameAlgorithm(claimed, algorithm)].find((digest) => digest !== undefined && digest !== actual);
   if (other === undefined) return actual;
-  throw unusable(reference, `registry ${reference.registry} sent other bytes than ${other} for ${format(reference)}; the answer is damaged or forged and was dropped`, answer);
+  throw unusable(
+    reference,
+    `registry ${reference.registry} sent other bytes than ${other} for ${format(reference)}; the answer is damaged or forged and was dropped`,
+    answer,
+  );
 }
 
 function sameAlgorithm(digest: string | undefined, algorithm: string): string | undefined {

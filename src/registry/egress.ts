@@ -41,14 +41,21 @@ export class Egress {
     const listed = this.#listed.get(host.toLowerCase());
     if (listed?.allow === true) return listed;
     const cause = listed === undefined ? 'is not listed' : 'is listed with allow: false';
-    throw new RegistryError(`registry ${host} ${cause} in the configuration of Harbinger, so it is not asked; add it under registries with allow: true`, { outcome: 'registry-error', host });
+    throw new RegistryError(
+      `registry ${host} ${cause} in the configuration of Harbinger, so it is not asked; add it under registries with allow: true`,
+      { outcome: 'registry-error', host },
+    );
   }
 
   /** The trust in a URL that registry `from` named, as realm of its tokens or as redirect. Throws RegistryError if it may not be asked. */
   destination(url: URL, from: RegistryConfig, purpose: 'token realm' | 'redirect'): Trust {
     const refuse = (cause: string): RegistryError =>
-      new RegistryError(`registry ${from.host} names ${url.protocol}//${url.host} as ${purpose}, ${cause}`, { outcome: 'registry-error', host: from.host });
-    if (url.protocol !== 'https:' && !(url.protocol === 'http:' && from.plainHTTP)) throw refuse('which is not https, so it is not followed');
+      new RegistryError(`registry ${from.host} names ${url.protocol}//${url.host} as ${purpose}, ${cause}`, {
+        outcome: 'registry-error',
+        host: from.host,
+      });
+    if (url.protocol !== 'https:' && !(url.protocol === 'http:' && from.plainHTTP))
+      throw refuse('which is not https, so it is not followed');
     if (url.host.toLowerCase() === apiUrl(from).host) return trustOf(from);
     const listed = this.#listed.get(url.host.toLowerCase());
     if (listed?.allow === true) return trustOf(listed);
@@ -117,7 +124,9 @@ export const resolveAddresses: Resolve = async (hostname) => {
   const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
   if (addresses.length > 0) return addresses;
   return new Promise((resolve, reject) => {
-    systemLookup(hostname, { all: true }, (error, found) => (error === null ? resolve(found.map(({ address }) => address)) : reject(error)));
+    systemLookup(hostname, { all: true }, (error, found) =>
+      error === null ? resolve(found.map(({ address }) => address)) : reject(error),
+    );
   });
 };
 
@@ -126,7 +135,9 @@ function bareHost(hostname: string): string {
 }
 
 function refusedAddress(host: string, address: string): Error {
-  const error = new Error(`${host} is at ${address}, a ${classify(address)} address; if that is right, list the registry with allowLocalAddresses: true`);
+  const error = new Error(
+    `${host} is at ${address}, a ${classify(address)} address; if that is right, list the registry with allowLocalAddresses: true`,
+  );
   return Object.assign(error, { code: 'HARBINGER_ADDRESS' });
 }
 

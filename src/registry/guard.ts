@@ -33,7 +33,11 @@ export class GuardedRegistry implements RegistryPort {
     const refused = this.#breaker.enter(host);
     if (refused !== undefined) {
       const seconds = Math.ceil(refused.waitMs / 1000);
-      throw new RegistryError(`registry ${host} is left alone for ${seconds} s more: ${refused.cause}`, { outcome: 'circuit-open', host, retryAfterMs: refused.waitMs });
+      throw new RegistryError(`registry ${host} is left alone for ${seconds} s more: ${refused.cause}`, {
+        outcome: 'circuit-open',
+        host,
+        retryAfterMs: refused.waitMs,
+      });
     }
     try {
       const value = await call();

@@ -92,19 +92,31 @@ export class Http {
       connections: CONNECTIONS,
       headersTimeout: this.#options.timeoutMs,
       bodyTimeout: this.#options.timeoutMs,
-      connect: { timeout: CONNECT_TIMEOUT_MS, lookup: guardedLookup(trust, this.#options.resolve), ...(caFile === undefined ? {} : { ca: readCa(caFile, host) }) },
+      connect: {
+        timeout: CONNECT_TIMEOUT_MS,
+        lookup: guardedLookup(trust, this.#options.resolve),
+        ...(caFile === undefined ? {} : { ca: readCa(caFile, host) }),
+      },
     });
     this.#agents.set(key, agent);
     return agent;
   }
 
-  #explain(error: unknown, at: { host: string; via: string; received: number; timedOut: boolean; gaveUp: boolean }): RegistryError {
+  #explain(
+    error: unknown,
+    at: { host: string; via: string; received: number; timedOut: boolean; gaveUp: boolean },
+  ): RegistryError {
     if (error instanceof RegistryError) return error;
     const { host, via, received } = at;
     const who = via === host ? `registry ${host}` : `registry ${host} (at ${via})`;
-    if (at.gaveUp) return new RegistryError(`${who} did not answer before the caller gave up`, { outcome: 'budget-exceeded', host });
+    if (at.gaveUp)
+      return new RegistryError(`${who} did not answer before the caller gave up`, { outcome: 'budget-exceeded', host });
     const seconds = Math.round(this.#options.timeoutMs / 100) / 10;
-    if (at.timedOut) return new RegistryError(`${who} did not answer within ${seconds} s; see whether it is overloaded`, { outcome: 'registry-error', host });
+    if (at.timedOut)
+      return new RegistryError(`${who} did not answer within ${seconds} s; see whether it is overloaded`, {
+        outcome: 'registry-error',
+        host,
+      });
     const cause = rootCause(error);
     return new RegistryError(`${who} ${inWords(cause, received)}`, { outcome: 'registry-error', host });
   }
@@ -114,14 +126,22 @@ function readCa(caFile: string, host: string): string {
   try {
     return readFileSync(caFile, 'utf8');
   } catch (error) {
-    throw new RegistryError(`cannot read caFile ${caFile} of registry ${host}: ${(error as Error).message}`, { outcome: 'registry-error', host });
+    throw new RegistryError(`cannot read caFile ${caFile} of registry ${host}: ${(error as Error).message}`, {
+      outcome: 'registry-error',
+      host,
+    });
   }
 }
 
 /** `identity` is asked for; a server that compresses anyway is read with the same limit, so a small bomb cannot grow. */
-async function decoded(body: Buffer, encoding: string | undefined, { host, maxBytes, status }: { host: string; maxBytes: number; status: number }): Promise<Buffer> {
+async function decoded(
+  body: Buffer,
+  encoding: string | undefined,
+  { host, maxBytes, status }: { host: string; maxBytes: number; status: number },
+): Promise<Buffer> {
   if (encoding === undefined || encoding === 'identity' || body.length === 0) return body;
-  const refuse = (cause: string): RegistryError => new RegistryError(`registry ${host} ${cause}`, { outcome: 'registry-error', host, status });
+  const refuse = (cause: string): RegistryError =>
+    new RegistryError(`registry ${host} ${cause}`, { outcome: 'registry-error', host, status });
   if (encoding !== 'gzip') throw refuse(`answered in the encoding "${clip(encoding, 40)}" that was not asked for`);
   try {
     return await unzip(body, { maxOutputLength: maxBytes });
@@ -133,7 +153,10 @@ async function decoded(body: Buffer, encoding: string | undefined, { host, maxBy
 
 function tooLarge(host: string, maxBytes: number, status: number): RegistryError {
   const limit = Math.round(maxBytes / 1024);
-  return new RegistryError(`registry ${host} sent more than ${limit} KiB, which no manifest or token needs; the answer was dropped`, { outcome: 'registry-error', host, status });
+  return new RegistryError(
+    `registry ${host} sent more than ${limit} KiB, which no manifest or token needs; the answer was dropped`,
+    { outcome: 'registry-error', host, status },
+  );
 }
 
 /** undici and the family-racing connect wrap what really happened. */
@@ -150,8 +173,14 @@ function rootCause(error: unknown): NodeJS.ErrnoException {
 /** What to say of an error code; the first that matches. */
 const WORDS: readonly (readonly [RegExp, (code: string) => string])[] = [
   [/^ENOTFOUND$|^EAI_/, () => 'cannot be found: its name has no address; check the name and the cluster DNS'],
-  [/^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/, (code) => `cannot be reached (${code}); see whether it is up and whether network policies let Harbinger reach it`],
-  [/^(UNABLE_TO|SELF_SIGNED|DEPTH_ZERO|CERT_|ERR_TLS_CERT)/, (code) => `has a certificate that is not trusted (${code}); set caFile for it under registries`],
+  [
+    /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/,
+    (code) => `cannot be reached (${code}); see whether it is up and whether network policies let Harbinger reach it`,
+  ],
+  [
+    /^(UNABLE_TO|SELF_SIGNED|DEPTH_ZERO|CERT_|ERR_TLS_CERT)/,
+    (code) => `has a certificate that is not trusted (${code}); set caFile for it under registries`,
+  ],
   [/^(EPROTO|ERR_SSL)/, () => 'does not speak TLS; set plainHTTP: true for it under registries if that is right'],
   [/^HPE_/, (code) => `does not speak HTTP (${code}); check host and port`],
 ];
@@ -160,7 +189,10 @@ const CUT = /^(UND_ERR_SOCKET|ECONNRESET|UND_ERR_RES|UND_ERR_ABORTED|HPE_INVALID
 
 function inWords({ code = '', message }: NodeJS.ErrnoException, received: number): string {
   if (code === 'HARBINGER_ADDRESS') return `is not asked: ${message}`;
-  if (CUT.test(code)) return received > 0 ? `cut its answer short after ${received} bytes; see what stands in front of it` : 'closed the connection without an answer';
+  if (CUT.test(code))
+    return received > 0
+      ? `cut its answer short after ${received} bytes; see what stands in front of it`
+      : 'closed the connection without an answer';
   const words = WORDS.find(([pattern]) => pattern.test(code));
   return words === undefined ? `failed: ${message}${code === '' ? '' : ` (${code})`}` : words[1](code);
 }

@@ -33,10 +33,14 @@ export function createRegistry(config: Pick<HarbingerConfig, 'registries'>, { lo
     clock,
     ownCredential: (registry, reference) => own.get(registry, reference),
   });
-  const cached = new CachedRegistry(new GuardedRegistry(client, { egress, breaker: new Breaker(clock), metrics }), { clock, metrics });
+  const cached = new CachedRegistry(new GuardedRegistry(client, { egress, breaker: new Breaker(clock), metrics }), {
+    clock,
+    metrics,
+  });
   return {
     manifest: (reference: Reference, options?: LookupOptions): Promise<ManifestFact> => cached.manifest(reference, options),
-    config: (reference: Reference, digest: string, options?: LookupOptions): Promise<ImageConfig> => cached.config(reference, digest, options),
+    config: (reference: Reference, digest: string, options?: LookupOptions): Promise<ImageConfig> =>
+      cached.config(reference, digest, options),
     close: () => client.close(),
   };
 }

@@ -31,8 +31,12 @@ export class OwnCredentials {
     const known = this.#files.get(path);
     const now = this.#clock.now();
     if (known !== undefined && now - known.readAt < REREAD_MS) return known.keyring;
-    const keyring = await readFile(path, 'utf8').then(parseDockerConfig, (error: Error) => ({ entries: [], problems: [error.message] }));
-    if (keyring.problems.length > 0) this.#log.warn({ file: path, problems: keyring.problems }, 'docker config file cannot be used in full');
+    const keyring = await readFile(path, 'utf8').then(parseDockerConfig, (error: Error) => ({
+      entries: [],
+      problems: [error.message],
+    }));
+    if (keyring.problems.length > 0)
+      this.#log.warn({ file: path, problems: keyring.problems }, 'docker config file cannot be used in full');
     this.#files.set(path, { keyring, readAt: now });
     return keyring;
   }

@@ -15,11 +15,18 @@ export const estargz: ImageFormat = {
   portable: true,
   identify(manifest) {
     const { layers, mediaType } = manifest;
-    const marked = layers.filter((layer) => layer.annotations[TOC_DIGEST] !== undefined && !layer.mediaType.endsWith(ZSTD_SUFFIX)).length;
+    const marked = layers.filter(
+      (layer) => layer.annotations[TOC_DIGEST] !== undefined && !layer.mediaType.endsWith(ZSTD_SUFFIX),
+    ).length;
     if (layers.length === 0) return { is: false, detail: 'the manifest has no layers' };
-    if (!isOci(mediaType)) return { is: false, detail: 'Docker media types drop the marks of eStargz; convert to OCI media types' };
+    if (!isOci(mediaType))
+      return { is: false, detail: 'Docker media types drop the marks of eStargz; convert to OCI media types' };
     if (marked === 0) return { is: false, detail: `no layer has the annotation ${TOC_DIGEST}` };
-    if (marked < layers.length) return { is: false, detail: `only ${marked} of ${layers.length} layers are eStargz, the others would be pulled in full; convert the whole image` };
+    if (marked < layers.length)
+      return {
+        is: false,
+        detail: `only ${marked} of ${layers.length} layers are eStargz, the others would be pulled in full; convert the whole image`,
+      };
     return { is: true, detail: `all ${layers.length} layers have a table of contents` };
   },
 };
