@@ -45,9 +45,9 @@ test: build ## All tests: unit, integration, nodes; the last line is the sum
 	@$(RUN) tools/test.ts
 
 doctor: deps ## What this machine can run, and what to do about the rest
-	@$(RUN) test/cluster/doctor.ts
+	@$(RUN) test/cluster/cli.ts doctor
 
-cluster: build ## Start a cluster for use by hand (NODES=real|fake)
+cluster: build ## Start a cluster for use by hand (NODES=real|fake, COUNT=3, NAME=hand)
 	@$(RUN) test/cluster/cli.ts up
 
 cluster-down: deps ## Stop that cluster

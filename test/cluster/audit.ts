@@ -127,6 +127,7 @@ function matches(event: AuditEvent, filter: AuditFilter): boolean {
   if (stage !== 'any' && event.stage !== stage) return false;
   if (user !== undefined && event.user !== user && event.user !== `system:serviceaccount:${user}`) return false;
   if (since !== undefined && event.at < since) return false;
-  if (resource !== undefined && event.resource !== resource && `${event.resource}/${event.subresource}` !== resource) return false;
+  if (resource !== undefined && event.resource !== resource && `${event.resource}/${event.subresource}` !== resource)
+    return false;
   return Object.entries(exact).every(([key, value]) => value === undefined || event[key as keyof AuditEvent] === value);
 }

@@ -152,7 +152,10 @@ export class ClusterClient {
   }
 
   /** Server-side apply, forced, of objects or of a YAML text with any number of documents, in order. */
-  async apply(objects: string | Draft | readonly Draft[], { fieldManager = 'harbinger-test', subresource = '' } = {}): Promise<Raw[]> {
+  async apply(
+    objects: string | Draft | readonly Draft[],
+    { fieldManager = 'harbinger-test', subresource = '' } = {},
+  ): Promise<Raw[]> {
     const applied: Raw[] = [];
     for (const object of drafts(objects)) {
       const path = await this.#path(kindOf(object), keyOf(object), subresource || undefined);
@@ -177,22 +180,39 @@ export class ClusterClient {
 
   /** Waits until the object is gone. */
   async untilGone(kind: string, key: string, timeoutMs = 30_000): Promise<void> {
-    await until(`${kind} ${key} to be gone`, async () => ((await this.find(kind, key)) ? notYet('it still exists') : true), { timeoutMs });
+    await until(`${kind} ${key} to be gone`, async () => ((await this.find(kind, key)) ? notYet('it still exists') : true), {
+      timeoutMs,
+    });
   }
 
   /**
    * Events of all objects of a kind: first each existing one as ADDED, then a BOOKMARK, then what changes. Ends when the server ends the
    * watch or `signal` aborts it.
    */
-  async *watch(kind: string, { namespace, signal }: { namespace?: string; signal?: AbortSignal } = {}): AsyncGenerator<WatchEvent> {
-    const initial = { watch: 'true', sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan', allowWatchBookmarks: 'true' };
+  async *watch(
+    kind: string,
+    { namespace, signal }: { namespace?: string; signal?: AbortSignal } = {},
+  ): AsyncGenerator<WatchEvent> {
+    const initial = {
+      watch: 'true',
+      sendInitialEvents: 'true',
+      resourceVersionMatch: 'NotOlderThan',
+      allowWatchBookmarks: 'true',
+    };
     const path = `${await this.#collection(kind, namespace)}?${new URLSearchParams(initial).toString()}`;
-    const response = await this.#open({ method: 'GET', path, headers: { ...this.#headers, accept: 'application/json' }, ...(signal && { signal }) });
+    const response = await this.#open({
+      method: 'GET',
+      path,
+      headers: { ...this.#headers, accept: 'application/json' },
+      ...(signal && { signal }),
+    });
     if (response.statusCode !== 200) throw new ApiError(response.statusCode ?? 0, '', `watch ${path}: ${response.statusCode}`);
     try {
       for await (const line of createInterface({ input: response })) {
-        const event = JSON.parse(line) as WatchEvent | { type: 'ERROR'; object: { code: number; reason: string; message: string } };
-        if (event.type === 'ERROR') throw new ApiError(event.object.code, event.object.reason, `watch ${path}: ${event.object.message}`);
+        const event = JSON.parse(line) as
+          WatchEvent | { type: 'ERROR'; object: { code: number; reason: string; message: string } };
+        if (event.type === 'ERROR')
+          throw new ApiError(event.object.code, event.object.reason, `watch ${path}: ${event.object.message}`);
         yield event;
       }
     } finally {
@@ -207,20 +227,31 @@ export class ClusterClient {
     if (payload !== undefined) headers['content-type'] = contentType;
     const answer = await this.#send({ method, path, headers }, payload);
     if (answer.status >= 200 && answer.status < 300) return answer.body;
-    const status = (typeof answer.body === 'object' ? answer.body : { message: answer.body }) as { reason?: string; message?: string };
+    const status = (typeof answer.body === 'object' ? answer.body : { message: answer.body }) as {
+      reason?: string;
+      message?: string;
+    };
     throw new ApiError(answer.status, status.reason ?? '', `${method} ${path}: ${answer.status} ${status.message ?? ''}`);
   }
 
   #send(options: RequestOptions, payload: string | undefined): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      const call = request({ ...options, host: this.#server.hostname, port: this.#server.port, agent: this.#agent, timeout: 30_000 });
+      const call = request({
+        ...options,
+        host: this.#server.hostname,
+        port: this.#server.port,
+        agent: this.#agent,
+        timeout: 30_000,
+      });
       call.on('error', (error) => reject(new Error(`${options.method} ${options.path}: ${error.message}`)));
       call.on('timeout', () => call.destroy(new Error('no answer for 30 s')));
       call.on('response', (response) => {
         const chunks: Buffer[] = [];
         response.on('data', (chunk: Buffer) => chunks.push(chunk));
         response.on('error', reject);
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: decodeBody(Buffer.concat(chunks).toString()) }));
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, body: decodeBody(Buffer.concat(chunks).toString()) }),
+        );
       });
       call.end(payload);
     });
@@ -229,7 +260,12 @@ export class ClusterClient {
   #open(options: RequestOptions): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       // An agent of its own: a watch must not take a connection from the pool of short calls.
-      const call = request({ ...options, host: this.#server.hostname, port: this.#server.port, agent: new Agent({ ...this.#agent.options, keepAlive: false }) });
+      const call = request({
+        ...options,
+        host: this.#server.hostname,
+        port: this.#server.port,
+        agent: new Agent({ ...this.#agent.options, keepAlive: false }),
+      });
       call.on('error', reject);
       call.on('response', resolve);
       call.end();

@@ -82,7 +82,12 @@ export class Cluster {
     try {
       const network = real.count > 0 ? await makeNetwork(supervisor) : undefined;
       const address = network?.hostAddress ?? '127.0.0.1';
-      const controlPlane = await startControlPlane({ supervisor, tools, address, ...(options.flags ? { flags: options.flags } : {}) });
+      const controlPlane = await startControlPlane({
+        supervisor,
+        tools,
+        address,
+        ...(options.flags ? { flags: options.flags } : {}),
+      });
       const client = new ClusterClient(controlPlane.kubeconfig);
       const bin = linkTools(supervisor.state.runDir, tools);
       const cluster = new Cluster(name, { supervisor, controlPlane, client, tools, bin, ...(network ? { network } : {}) });
@@ -211,7 +216,11 @@ export class Cluster {
 
   /** Runs kubectl as cluster-admin and returns what it prints; `input` is its standard input. */
   kubectl(args: readonly string[], input?: string): Promise<string> {
-    return run(this.#parts.tools['kubectl'] ?? 'kubectl', ['--kubeconfig', this.kubeconfig, ...args], input === undefined ? {} : { input });
+    return run(
+      this.#parts.tools['kubectl'] ?? 'kubectl',
+      ['--kubeconfig', this.kubeconfig, ...args],
+      input === undefined ? {} : { input },
+    );
   }
 
   /** Path of a kubeconfig with a token of this ServiceAccount, which has to exist. */
@@ -220,7 +229,9 @@ export class Cluster {
     const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { expirationSeconds: 86_400 } };
     const answer = (await this.client.request('POST', path, request)) as { status: { token: string } };
     const server = { url: this.apiServer, ca: this.pki.caCert };
-    return writeKubeconfig(join(this.runDir, `${namespace}-${serviceAccount}.kubeconfig`), server, { token: answer.status.token });
+    return writeKubeconfig(join(this.runDir, `${namespace}-${serviceAccount}.kubeconfig`), server, {
+      token: answer.status.token,
+    });
   }
 
   /** Path of a kubeconfig with a certificate for this user: `admin` of tests may act as anybody. */
@@ -232,7 +243,9 @@ export class Cluster {
   async kueueQueue(options: QueueOptions = {}): Promise<void> {
     await this.client.apply(queueObjects(options));
     if (options.checks?.length) return;
-    await this.client.watchUntil('kueue.x-k8s.io/v1beta2/ClusterQueue', options.name ?? 'gang', (queue) => isTrue(queue, 'Active'));
+    await this.client.watchUntil('kueue.x-k8s.io/v1beta2/ClusterQueue', options.name ?? 'gang', (queue) =>
+      isTrue(queue, 'Active'),
+    );
   }
 
   /** Applies manifests/ and starts Harbinger's own processes; see HarbingerOptions. */
@@ -247,7 +260,10 @@ export class Cluster {
       async () => {
         const nodes = await this.client.list('v1/Node');
         const ready = nodes.filter((node) => isTrue(node, 'Ready'));
-        return ready.length === count || notYet(`Ready: ${ready.map((n) => n.metadata.name).join(', ') || 'none'} of ${nodes.length} registered`);
+        return (
+          ready.length === count ||
+          notYet(`Ready: ${ready.map((n) => n.metadata.name).join(', ') || 'none'} of ${nodes.length} registered`)
+        );
       },
       { timeoutMs: 90_000 },
     );

@@ -10,7 +10,9 @@ import { MEMORY_DIR_PREFIX } from './supervisor/protocol.js';
 import { notYet, until } from './until.js';
 
 /** More flags for single components, e.g. {'kube-controller-manager': ['--node-monitor-grace-period=10s']}. */
-export type ExtraFlags = Readonly<Partial<Record<'etcd' | 'kube-apiserver' | 'kube-controller-manager' | 'kube-scheduler', readonly string[]>>>;
+export type ExtraFlags = Readonly<
+  Partial<Record<'etcd' | 'kube-apiserver' | 'kube-controller-manager' | 'kube-scheduler', readonly string[]>>
+>;
 
 export interface ControlPlane {
   url: string;
@@ -64,7 +66,11 @@ export async function startControlPlane({ supervisor, tools, address, flags = {}
   const files = await writeFiles(pki, runDir, address);
   const server = { url, ca: pki.caCert };
   const kubeconfigForUser = async (commonName: string, organizations: readonly string[]): Promise<string> =>
-    writeKubeconfig(join(runDir, `${commonName.replace(/[^a-z0-9-]/gi, '-')}.kubeconfig`), server, await pki.issue({ commonName, organizations }));
+    writeKubeconfig(
+      join(runDir, `${commonName.replace(/[^a-z0-9-]/gi, '-')}.kubeconfig`),
+      server,
+      await pki.issue({ commonName, organizations }),
+    );
   const kubeconfig = await kubeconfigForUser('admin', ['system:masters']);
   const auditLog = join(logDir, 'audit.log');
   await start('kube-apiserver', [

@@ -24,7 +24,11 @@ export function run(
     child.once('error', (error) => reject(new Error(`${command}: ${error.message}`, { cause: error })));
     child.once('close', (code, signal) => {
       if (code === 0) return resolve(out);
-      reject(new Error(`${command} ${args.slice(0, 3).join(' ')} failed (${signal ?? code}): ${err.trim() || out.slice(-2000).trim()}`));
+      reject(
+        new Error(
+          `${command} ${args.slice(0, 3).join(' ')} failed (${signal ?? code}): ${err.trim() || out.slice(-2000).trim()}`,
+        ),
+      );
     });
   });
 }

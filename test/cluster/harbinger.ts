@@ -62,7 +62,14 @@ interface Process {
 
 interface Deployment {
   metadata: { name: string; namespace: string };
-  spec: { template: { spec: { serviceAccountName: string; containers: [{ name: string; args: string[]; env?: { name: string; value: string }[] }] } } };
+  spec: {
+    template: {
+      spec: {
+        serviceAccountName: string;
+        containers: [{ name: string; args: string[]; env?: { name: string; value: string }[] }];
+      };
+    };
+  };
 }
 
 /**
@@ -78,25 +85,32 @@ export async function installHarbinger(cluster: Cluster, options: HarbingerOptio
   await applyManifests(cluster, manifests, webhookReplicas > 0 ? webhookUrl : undefined);
 
   const configPath = join(cluster.runDir, 'harbinger.yaml');
-  const writeConfig = (config: Record<string, unknown>): void => writeFileSync(configPath, stringify({ ...defaults(cluster), ...config }));
+  const writeConfig = (config: Record<string, unknown>): void =>
+    writeFileSync(configPath, stringify({ ...defaults(cluster), ...config }));
   writeConfig(options.config ?? {});
   await ensureBundle();
   if (webhookReplicas > 1) await startBalancer(cluster, balancerPort, ports);
 
   const deployment = (container: string): Deployment => {
-    const found = manifests.find((m) => m.kind === 'Deployment' && (m as unknown as Deployment).spec.template.spec.containers[0].name === container);
+    const found = manifests.find(
+      (m) => m.kind === 'Deployment' && (m as unknown as Deployment).spec.template.spec.containers[0].name === container,
+    );
     if (!found) throw new Error(`manifests/ have no Deployment with a container "${container}"`);
     return found as unknown as Deployment;
   };
   const webhooks: HarbingerProcess[] = [];
   for (const [index, port] of ports.entries()) {
     const overrides = { '--config': configPath, '--port': String(port), '--serving-name': '127.0.0.1' };
-    webhooks.push(await startProcess({ cluster, deployment: deployment('webhook'), index, overrides, extra: flags.webhook ?? [] }));
+    webhooks.push(
+      await startProcess({ cluster, deployment: deployment('webhook'), index, overrides, extra: flags.webhook ?? [] }),
+    );
   }
   const leaders: HarbingerProcess[] = [];
   for (let index = 0; index < controllers; index++) {
     const overrides = { '--config': configPath, ...(options.pullerImage ? { '--puller-image': options.pullerImage } : {}) };
-    leaders.push(await startProcess({ cluster, deployment: deployment('controller'), index, overrides, extra: flags.controller ?? [] }));
+    leaders.push(
+      await startProcess({ cluster, deployment: deployment('controller'), index, overrides, extra: flags.controller ?? [] }),
+    );
   }
   if (options.waitReady !== false) {
     await Promise.all([...webhooks, ...leaders].map((p) => p.untilReady()));
@@ -106,7 +120,11 @@ export async function installHarbinger(cluster: Cluster, options: HarbingerOptio
 }
 
 /** Applies CRDs, namespace, accounts and rights, and the webhook configuration pointed at `webhookUrl` (absent: left out). */
-export async function applyManifests(cluster: Cluster, manifests: readonly Draft[], webhookUrl: string | undefined): Promise<void> {
+export async function applyManifests(
+  cluster: Cluster,
+  manifests: readonly Draft[],
+  webhookUrl: string | undefined,
+): Promise<void> {
   for (const manifest of manifests) {
     if (manifest.kind === 'Deployment') continue;
     if (manifest.kind !== 'MutatingWebhookConfiguration') await cluster.client.apply(manifest);
@@ -114,7 +132,9 @@ export async function applyManifests(cluster: Cluster, manifests: readonly Draft
   }
   for (const crd of manifests.filter((m) => m.kind === 'CustomResourceDefinition')) {
     const name = String(crd.metadata.name);
-    await cluster.client.watchUntil('apiextensions.k8s.io/v1/CustomResourceDefinition', name, (object) => isTrue(object, 'Established'));
+    await cluster.client.watchUntil('apiextensions.k8s.io/v1/CustomResourceDefinition', name, (object) =>
+      isTrue(object, 'Established'),
+    );
   }
 }
 
@@ -126,7 +146,10 @@ export function readManifests(): Draft[] {
 }
 
 function withUrl(manifest: Draft, url: string): Draft {
-  const webhooks = (manifest['webhooks'] as { clientConfig: unknown }[]).map((webhook) => ({ ...webhook, clientConfig: { url } }));
+  const webhooks = (manifest['webhooks'] as { clientConfig: unknown }[]).map((webhook) => ({
+    ...webhook,
+    clientConfig: { url },
+  }));
   return { ...manifest, webhooks };
 }
 
@@ -139,7 +162,9 @@ async function ensureBundle(): Promise<void> {
   const root = repoRoot();
   await withFileLock(join(root, '.out/bundle.lock'), async () => {
     const bundle = statSync(join(root, '.out/harbinger.mjs'), { throwIfNoEntry: false });
-    const newest = Math.max(...readdirSync(join(root, 'src'), { recursive: true }).map((f) => statSync(join(root, 'src', String(f))).mtimeMs));
+    const newest = Math.max(
+      ...readdirSync(join(root, 'src'), { recursive: true }).map((f) => statSync(join(root, 'src', String(f))).mtimeMs),
+    );
     if (!bundle || bundle.mtimeMs < newest) await run(process.execPath, ['tools/run.mjs', 'tools/bundle.ts'], { cwd: root });
   });
 }
@@ -165,7 +190,8 @@ async function startProcess({ cluster, deployment, index, overrides, extra }: Pr
   const logPath = join(cluster.logDir, `${name}.log`);
   const kill = (signal: NodeJS.Signals = 'SIGKILL'): Promise<number | string> => supervisor.kill(name, signal);
   const start = async (): Promise<void> => void ({ pid } = await supervisor.start(name));
-  const health = (path: string): Promise<Response> => fetch(`http://127.0.0.1:${healthPort}${path}`, { signal: AbortSignal.timeout(5_000) });
+  const health = (path: string): Promise<Response> =>
+    fetch(`http://127.0.0.1:${healthPort}${path}`, { signal: AbortSignal.timeout(5_000) });
   return {
     name,
     get pid() {
@@ -199,7 +225,8 @@ async function untilReady(cluster: Cluster, name: string, probe: () => Promise<R
 
 // A webhook without caBundle is called in vain, and `Ignore` hides that: wait until the replicas have written it.
 async function untilCalled(cluster: Cluster): Promise<void> {
-  const hasBundle = (object: Raw): boolean => (object['webhooks'] as { clientConfig: { caBundle?: string } }[]).every((w) => w.clientConfig.caBundle);
+  const hasBundle = (object: Raw): boolean =>
+    (object['webhooks'] as { clientConfig: { caBundle?: string } }[]).every((w) => w.clientConfig.caBundle);
   await cluster.client.watchUntil('admissionregistration.k8s.io/v1/MutatingWebhookConfiguration', 'harbinger', hasBundle);
 }
 

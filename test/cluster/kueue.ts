@@ -48,9 +48,16 @@ export async function startKueue(context: Context, options: KueueOptions = {}): 
     client.apply(webhookConfigurations(module, url)),
   ]);
   const config = join(supervisor.state.runDir, 'kueue.yaml');
-  writeFileSync(config, stringify({ ...configuration({ certDir, webhookPort, healthPort, metricsPort }, options), ...options.config }));
+  writeFileSync(
+    config,
+    stringify({ ...configuration({ certDir, webhookPort, healthPort, metricsPort }, options), ...options.config }),
+  );
   const kubeconfig = await controlPlane.kubeconfigForUser('system:kueue', ['system:masters']);
-  await supervisor.spawn({ name: 'kueue', command: program, args: ['--config', config, '--kubeconfig', kubeconfig, '--zap-log-level=2'] });
+  await supervisor.spawn({
+    name: 'kueue',
+    command: program,
+    args: ['--config', config, '--kubeconfig', kubeconfig, '--zap-log-level=2'],
+  });
   await untilKueueReady(supervisor, healthPort);
   await supervisor.describe({ kueueHealthPort: healthPort });
 }
@@ -91,10 +98,14 @@ function configuration(
 // Kueue's rotator accepts a certificate that is valid for its service name. Ours also names the loopback address, so that
 // its webhooks can be called by URL, and it lies in the Secret and in certDir from the start, so nothing has to be copied.
 async function certificates(pki: Pki, certDir: string): Promise<Draft> {
-  const { cert, key } = await pki.issue({ commonName: 'kueue', addresses: [`kueue-webhook-service.${NAMESPACE}.svc`, '127.0.0.1'] });
+  const { cert, key } = await pki.issue({
+    commonName: 'kueue',
+    addresses: [`kueue-webhook-service.${NAMESPACE}.svc`, '127.0.0.1'],
+  });
   mkdirSync(certDir, { recursive: true });
   const data = { 'ca.crt': pki.caCert, 'ca.key': pki.caKey, 'tls.crt': cert, 'tls.key': key };
-  for (const [name, text] of Object.entries(data)) if (name.startsWith('tls')) writeFileSync(join(certDir, name), text, { mode: 0o600 });
+  for (const [name, text] of Object.entries(data))
+    if (name.startsWith('tls')) writeFileSync(join(certDir, name), text, { mode: 0o600 });
   return { apiVersion: 'v1', kind: 'Secret', metadata: { name: SECRET, namespace: NAMESPACE }, stringData: data };
 }
 
@@ -123,7 +134,11 @@ function webhookConfigurations(module: string, url: string | undefined): Draft[]
       const path = webhook.clientConfig.service?.path ?? '';
       if (url) return { ...webhook, clientConfig: { url: `${url}${path}` } };
       const never = { matchLabels: { 'harbinger.test/never': 'true' } };
-      return { ...webhook, clientConfig: { service: { name: 'kueue-webhook-service', namespace: NAMESPACE, path } }, objectSelector: never };
+      return {
+        ...webhook,
+        clientConfig: { service: { name: 'kueue-webhook-service', namespace: NAMESPACE, path } },
+        objectSelector: never,
+      };
     });
     return { ...configuration, metadata: { name: `kueue-${configuration.metadata.name}` }, webhooks };
   });

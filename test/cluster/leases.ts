@@ -33,7 +33,8 @@ export async function leasePorts(count: number, holder: ProcessIdentity): Promis
       leases.ports[port] = holder;
       got.push(port);
     }
-    if (got.length < count) throw new Error(`no ${count} free ports between ${FIRST_PORT} and ${LAST_PORT}: stop other test clusters`);
+    if (got.length < count)
+      throw new Error(`no ${count} free ports between ${FIRST_PORT} and ${LAST_PORT}: stop other test clusters`);
     return got;
   });
 }

@@ -10,7 +10,7 @@ import { sleep } from './until.js';
 export async function withFileLock<T>(path: string, work: () => T | Promise<T>, onWait?: (pid: number) => void): Promise<T> {
   mkdirSync(dirname(path), { recursive: true });
   const mine = JSON.stringify(identityOf(process.pid));
-  for (let waited = false; !tryCreate(path, mine); ) {
+  for (let waited = false; !tryCreate(path, mine);) {
     const holder = readHolder(path);
     if (holder && !isAlive(holder)) {
       breakStale(path, holder);

@@ -14,7 +14,14 @@ export async function bundleProgram(entry: string): Promise<string> {
   mkdirSync(dir, { recursive: true });
   const outfile = join(dir, `${entry.replaceAll('/', '-').replace(/\.ts$/, '')}.mjs`);
   const temp = outfile.replace(/\.mjs$/, `.${process.pid}.tmp.mjs`);
-  const options = ['--bundle', '--platform=node', '--target=node20', '--format=esm', '--packages=external', '--log-level=warning'];
+  const options = [
+    '--bundle',
+    '--platform=node',
+    '--target=node20',
+    '--format=esm',
+    '--packages=external',
+    '--log-level=warning',
+  ];
   await promisify(execFile)(join(root, 'node_modules/.bin/esbuild'), [entry, ...options, `--outfile=${temp}`], { cwd: root });
   renameSync(temp, outfile);
   return outfile;

@@ -55,7 +55,15 @@ const GROUPS: Group[] = [
 ];
 
 /** What a control plane with fake nodes needs; real nodes need all. */
-export const CONTROL_PLANE_TOOLS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubectl', 'kueue', 'crane'] as const;
+export const CONTROL_PLANE_TOOLS = [
+  'etcd',
+  'kube-apiserver',
+  'kube-controller-manager',
+  'kube-scheduler',
+  'kubectl',
+  'kueue',
+  'crane',
+] as const;
 export const ALL_TOOLS: readonly string[] = GROUPS.flatMap((g) => g.tools.map((t) => t.name));
 
 interface Placed extends Tool {
@@ -75,7 +83,9 @@ function binDir(group: Group): string {
 }
 
 const placed = (names: readonly string[]): Placed[] =>
-  GROUPS.flatMap((group) => group.tools.map((t) => ({ ...t, group, path: join(binDir(group), t.name) }))).filter((t) => names.includes(t.name));
+  GROUPS.flatMap((group) => group.tools.map((t) => ({ ...t, group, path: join(binDir(group), t.name) }))).filter((t) =>
+    names.includes(t.name),
+  );
 
 /** The named tools that are not in the cache yet. */
 export const missingTools = (names: readonly string[] = ALL_TOOLS): string[] =>
@@ -87,7 +97,10 @@ export const missingTools = (names: readonly string[] = ALL_TOOLS): string[] =>
  * Paths of the named tools, by name. What the cache lacks is built first, tool by tool, so that an interrupted run goes
  * on where it stopped; `say` gets the cost before the start and then progress lines. Throws when Go is missing or too old.
  */
-export async function ensureTools(names: readonly string[] = ALL_TOOLS, say: (line: string) => void = (l) => console.log(l)): Promise<Record<string, string>> {
+export async function ensureTools(
+  names: readonly string[] = ALL_TOOLS,
+  say: (line: string) => void = (l) => console.log(l),
+): Promise<Record<string, string>> {
   const tools = placed(names);
   if (tools.some((t) => !existsSync(t.path))) {
     await withFileLock(
@@ -134,9 +147,12 @@ async function requireGo(module: string): Promise<void> {
   } catch (error) {
     const absent = (error as Error).message.includes('ENOENT');
     const found = absent ? 'Go is not installed (no `go` on PATH)' : `the Go on PATH does not do: ${(error as Error).message}`;
-    throw new Error(`${found}. The test tools need Go ${wanted} or newer: install it from go.dev/dl, or allow GOTOOLCHAIN=auto with Go 1.21+`, {
-      cause: error,
-    });
+    throw new Error(
+      `${found}. The test tools need Go ${wanted} or newer: install it from go.dev/dl, or allow GOTOOLCHAIN=auto with Go 1.21+`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

@@ -56,7 +56,8 @@ function install(say: (line: string) => void): PackagesAnswer {
   return { ok: true, installed: missing };
 }
 
-function isDebian(): boolean {
+/** Whether this system has Debian's package manager and package names. */
+export function isDebian(): boolean {
   if (!existsSync('/etc/os-release')) return false;
   return /^ID(_LIKE)?=.*\b(debian|ubuntu)\b/m.test(readFileSync('/etc/os-release', 'utf8'));
 }

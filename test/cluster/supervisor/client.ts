@@ -41,7 +41,10 @@ export class Supervisor {
       rmSync(stale.path, { force: true });
     }
     const running = readState(statePath(name));
-    if (running) throw new Error(`cluster "${name}" runs already (supervisor ${running.supervisor.pid}); end it first: make cluster-down NAME=${name}`);
+    if (running)
+      throw new Error(
+        `cluster "${name}" runs already (supervisor ${running.supervisor.pid}); end it first: make cluster-down NAME=${name}`,
+      );
     const program = await bundleProgram('test/cluster/supervisor/main.ts');
     const dir = clusterDir(name);
     rmSync(dir, { recursive: true, force: true });
@@ -129,7 +132,10 @@ export class Supervisor {
   /** Tears the cluster down; resolves when the supervisor itself has gone. Returns what could not be removed. */
   async shutdown(): Promise<string[]> {
     const leftovers = (await this.#call({ op: 'shutdown' })) as string[];
-    await until('the supervisor to exit', () => (isAlive(this.identity) ? notYet('still running') : true), { timeoutMs: 15_000, everyMs: 20 });
+    await until('the supervisor to exit', () => (isAlive(this.identity) ? notYet('still running') : true), {
+      timeoutMs: 15_000,
+      everyMs: 20,
+    });
     this.#socket.destroy();
     return leftovers;
   }
@@ -147,9 +153,10 @@ export class Supervisor {
       stop: async () => {
         await this.signal(name, 'SIGTERM');
         const gone = this.exited(name);
-        await until(`${name} to exit`, () => (isAlive(identity) ? notYet('ignores SIGTERM') : true), { timeoutMs: 5_000, everyMs: 20 }).catch(() =>
-          this.signal(name, 'SIGKILL'),
-        );
+        await until(`${name} to exit`, () => (isAlive(identity) ? notYet('ignores SIGTERM') : true), {
+          timeoutMs: 5_000,
+          everyMs: 20,
+        }).catch(() => this.signal(name, 'SIGKILL'));
         await gone;
       },
     };
@@ -180,7 +187,9 @@ export class Supervisor {
   }
 
   #goneError(): Error {
-    return new Error(`the supervisor of cluster ${this.state.name} has gone; see ${join(clusterDir(this.state.name), 'supervisor.log')}`);
+    return new Error(
+      `the supervisor of cluster ${this.state.name} has gone; see ${join(clusterDir(this.state.name), 'supervisor.log')}`,
+    );
   }
 }
 

@@ -87,7 +87,8 @@ const server = createServer((socket) => {
 });
 server.listen(state.socket, save);
 
-for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => void end(signal).then(() => process.exit(0)));
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+  process.on(signal, () => void end(signal).then(() => process.exit(0)));
 if (owned) {
   process.stdin.resume();
   process.stdin.on('close', () => {

@@ -23,7 +23,8 @@ export async function tearDown(state: ClusterState): Promise<string[]> {
   if (typeof network === 'string') leftovers.push(...(await cleanUpCluster(network)));
   leftovers.push(...removeRunDir(state.runDir));
   const memoryDir = state.info['memoryDir'];
-  if (typeof memoryDir === 'string' && memoryDir.startsWith(MEMORY_DIR_PREFIX)) rmSync(memoryDir, { recursive: true, force: true });
+  if (typeof memoryDir === 'string' && memoryDir.startsWith(MEMORY_DIR_PREFIX))
+    rmSync(memoryDir, { recursive: true, force: true });
   return leftovers;
 }
 
