@@ -224,7 +224,11 @@ export class ClusterClient {
   async request(method: string, path: string, body?: unknown, contentType = 'application/json'): Promise<unknown> {
     const payload = body === undefined ? undefined : JSON.stringify(body);
     const headers: Record<string, string> = { ...this.#headers, accept: 'application/json' };
-    if (payload !== undefined) headers['content-type'] = contentType;
+    if (payload !== undefined) {
+      headers['content-type'] = contentType;
+      // Node sends the body of a DELETE without a length, and the server then takes it for the next request on the connection.
+      headers['content-length'] = String(Buffer.byteLength(payload));
+    }
     const answer = await this.#send({ method, path, headers }, payload);
     if (answer.status >= 200 && answer.status < 300) return answer.body;
     const status = (typeof answer.body === 'object' ? answer.body : { message: answer.body }) as {
