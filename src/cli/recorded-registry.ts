@@ -1,0 +1,107 @@
+import { createHash } from 'node:crypto';
+import { readFile, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parseObject, record, records, string } from '../api/json.js';
+import { parseConfig, parseManifest } from '../images/manifest.js';
+import { format, parseReference } from '../images/reference.js';
+import type { Reference } from '../images/reference.js';
+import { RegistryError } from '../images/registry-port.js';
+import type { ImageConfig, ManifestFact, RegistryPort } from '../images/registry-port.js';
+
+/** One answer of a registry: a manifest, an index or a config, or the status of a refusal. */
+interface Recorded {
+  status: number;
+  /** The bytes; an object in the file stands for its compact JSON. */
+  body: string;
+}
+
+/**
+ * A registry that answers from files: `{"answers": [{"reference", "status"?, "body"?}]}`, where the body of a 200 is the JSON that
+ * the registry sent. Each body is served under its reference and under its digest, which is computed, never believed.
+ */
+export class RecordedRegistry implements RegistryPort {
+  readonly #answers = new Map<string, Recorded>();
+
+  /** Reads all `*.json` of a directory. Throws if one cannot be read. */
+  static async read(directory: string): Promise<RecordedRegistry> {
+    const registry = new RecordedRegistry();
+    const names = (await readdir(directory)).filter((name) => name.endsWith('.json')).sort();
+    for (const name of names) registry.#add(await readFile(join(directory, name), 'utf8'), join(directory, name));
+    return registry;
+  }
+
+  manifest(reference: Reference): Promise<ManifestFact> {
+    return attempt(() => {
+      const body = this.#body(reference, format(reference));
+      const parsed = parseManifest(body, digestOf(body, reference.digest));
+      if (!parsed.ok) throw refused(reference, `what was recorded for ${format(reference)} cannot be used: ${parsed.problem}`);
+      return parsed.fact;
+    });
+  }
+
+  config(reference: Reference, digest: string): Promise<ImageConfig> {
+    return attempt(() => {
+      const parsed = parseConfig(this.#body(reference, `${reference.registry}/${reference.repository}@${digest}`));
+      if (!parsed.ok) throw refused(reference, `the config ${digest} cannot be used: ${parsed.problem}`);
+      return parsed.config;
+    });
+  }
+
+  #add(text: string, file: string): void {
+    const answers = records(parseObject(text)?.['answers']);
+    if (answers.length === 0)
+      throw new Error(`${file}: no recorded answers; expected {"answers": [{"reference": ..., "body": ...}]}`);
+    for (const answer of answers) {
+      const parsed = parseReference(string(answer['reference']) ?? '');
+      if (!parsed.ok) throw new Error(`${file}: an answer has a bad reference: ${parsed.problem}`);
+      const { reference } = parsed;
+      const body = bodyText(answer['body']);
+      const status = typeof answer['status'] === 'number' ? answer['status'] : 200;
+      this.#answers.set(keyOf(reference), { status, body });
+      if (status === 200) this.#answers.set(keyOf({ ...reference, digest: digestOf(body, reference.digest) }), { status, body });
+    }
+  }
+
+  #body(reference: Reference, key: string): string {
+    const parsed = parseReference(key);
+    const found = parsed.ok ? this.#answers.get(keyOf(parsed.reference)) : undefined;
+    const host = reference.registry;
+    if (found === undefined || found.status === 404) {
+      throw new RegistryError(`registry ${host} has no ${key}${found === undefined ? ' (nothing was recorded for it)' : ''}`, {
+        outcome: 'variant-missing',
+        host,
+        status: 404,
+      });
+    }
+    if (found.status === 200) return found.body;
+    const denied = found.status === 401 || found.status === 403;
+    throw new RegistryError(`registry ${host} answered ${found.status} for ${key}`, {
+      outcome: denied ? 'auth-denied' : 'registry-error',
+      host,
+      status: found.status,
+    });
+  }
+}
+
+function bodyText(body: unknown): string {
+  if (typeof body === 'string') return body;
+  return record(body) === undefined ? '' : JSON.stringify(body);
+}
+
+/** The tag of a reference that also has a digest says nothing. */
+function keyOf({ registry, repository, tag, digest }: Reference): string {
+  return `${registry}/${repository}${digest === undefined ? `:${tag ?? ''}` : `@${digest}`}`;
+}
+
+function digestOf(body: string, wanted?: string): string {
+  const algorithm = wanted?.split(':')[0] ?? 'sha256';
+  return `${algorithm}:${createHash(algorithm).update(body).digest('hex')}`;
+}
+
+function refused(reference: Reference, message: string): RegistryError {
+  return new RegistryError(message, { outcome: 'registry-error', host: reference.registry, status: 200 });
+}
+
+function attempt<T>(read: () => T): Promise<T> {
+  return new Promise((resolve) => resolve(read()));
+}
