@@ -1,0 +1,56 @@
+import { describe, expect, test } from '@jest/globals';
+import { ConfigError, defaultConfig, loadConfig, parseConfig } from '../../../src/config/load.js';
+
+describe('parseConfig', () => {
+  test('an empty file means the documented defaults', () => {
+    expect(parseConfig('', 'config.yaml')).toEqual(defaultConfig());
+    expect(defaultConfig()).toMatchObject({
+      mode: 'On',
+      scope: 'LabelledNamespaces',
+      registries: [],
+      budgets: { admissionMs: 1000, unstampedHoldSeconds: 30 },
+    });
+  });
+
+  test('fields that are given replace defaults and leave the others', () => {
+    const config = parseConfig(
+      'mode: Observe\nbudgets: {admissionMs: 500}\nregistries: [{host: "r.example.com:5000", plainHTTP: true}]',
+      'f',
+    );
+    expect(config.mode).toBe('Observe');
+    expect(config.budgets).toEqual({ ...defaultConfig().budgets, admissionMs: 500 });
+    expect(config.registries).toEqual([
+      { host: 'r.example.com:5000', allow: true, plainHTTP: true, allowLocalAddresses: false, mirrors: [] },
+    ]);
+  });
+
+  test('is frozen through and through', () => {
+    const config = parseConfig('registries: [{host: a.example.com}]', 'f');
+    expect(() => ((config.budgets as { admissionMs: number }).admissionMs = 1)).toThrow(TypeError);
+    expect(() => ((config.registries[0] as { host: string }).host = 'b')).toThrow(TypeError);
+  });
+
+  test.each([
+    ['a field that does not exist', 'mood: On', 'mood'],
+    ['a misspelt word', 'mode: Maybe', 'mode: '],
+    ['a host with a path', 'registries: [{host: "r.example.com/team"}]', 'registries[0].host: '],
+    ['a budget above its limit', 'budgets: {admissionMs: 60000}', 'budgets.admissionMs: '],
+    ['a list where an object belongs', '- mode: On', 'top level: '],
+    ['something that is reserved', 'dragonfly: [{name: a}]', 'dragonfly: is not supported yet'],
+    ['text that is no YAML', 'mode: [', 'not YAML'],
+  ])('refuses %s and says where', (_name, text, want) => {
+    expect(() => parseConfig(text, 'harbinger.yaml')).toThrow(ConfigError);
+    expect(() => parseConfig(text, 'harbinger.yaml')).toThrow(want);
+    expect(() => parseConfig(text, 'harbinger.yaml')).toThrow('harbinger.yaml: ');
+  });
+});
+
+describe('loadConfig', () => {
+  test('no file means defaults', async () => {
+    expect(await loadConfig(undefined)).toEqual(defaultConfig());
+  });
+
+  test('a file that is not there is an error that names it and the flag', async () => {
+    await expect(loadConfig('no/such/file.yaml')).rejects.toThrow(/no\/such\/file\.yaml.*--config/);
+  });
+});
