@@ -94,6 +94,8 @@ const budgets = z
       .default(50)
       .meta({ description: 'Rate per node from which deadlines are derived when a prewarm names none.' }),
     minDeadlineSeconds: z.int().min(1).max(86_400).default(600).meta({ description: 'Shortest derived deadline of a prewarm.' }),
+    gangsAheadPerQueue: z.int().min(1).max(1000).default(8).meta({ description: 'Gangs at the head of each queue whose images are pulled; those behind them wait with reason QueuePosition.' }),
+    tagRecheckSeconds: z.int().min(1).max(86_400).default(60).meta({ description: 'How often a moving tag is looked up again while its gang waits warm.' }),
     stallSeconds: z
       .int()
       .min(10)

@@ -10,8 +10,6 @@ export interface PodSet {
   template: Json;
   /** Flavors by resource name, known once quota is reserved. */
   flavors?: Readonly<Record<string, string>>;
-  /** Assigned domains as label tuples with a count each, where topology-aware scheduling chose them. */
-  topology?: { levels: string[]; domains: { values: string[]; count: number }[] };
 }
 
 export interface GangState {

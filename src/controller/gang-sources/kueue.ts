@@ -1,0 +1,134 @@
+import type { Json } from '../../api/json.js';
+import { at, number, present, record, records, string, stringMap, time } from '../../api/json.js';
+import type { KubeObject } from '../../api/object.js';
+import { keyOf } from '../../api/object.js';
+import type { HoldView } from '../../gangs/hold.js';
+import { holdView } from '../../gangs/hold.js';
+import type { Gang, GangState, PodSet } from '../../gangs/shape.js';
+import type { AffinityTerm } from '../../placement/filters/node-affinity.js';
+import type { TolerationLike } from '../../placement/filters/taints.js';
+import type { Taint } from '../../placement/node-facts.js';
+
+/** What is kept of a Kueue Workload (v1beta2): the gang in the shape of all queues, and what its checks say. */
+export interface WorkloadView {
+  key: string;
+  resourceVersion: string;
+  gang: Gang;
+  hold: HoldView;
+  /** Whether the object carries annotations at all: a JSON patch has to add the map first. */
+  hasAnnotations: boolean;
+}
+
+/** What is kept of a ResourceFlavor. */
+export interface FlavorView {
+  name: string;
+  nodeLabels: Readonly<Record<string, string>>;
+  taints: Taint[];
+  tolerations: TolerationLike[];
+}
+
+const JOB_FALLBACK = { apiVersion: 'kueue.x-k8s.io/v1beta2', kind: 'Workload' };
+
+function podSets(spec: Json, status: Json): PodSet[] {
+  const assignments = records(at(status, 'admission')['podSetAssignments']);
+  return records(spec['podSets']).map((podSet) => {
+    const name = string(podSet['name']) ?? 'main';
+    const assigned = assignments.find((a) => a['name'] === name);
+    return present<PodSet>({
+      name,
+      count: number(assigned?.['count']) ?? number(podSet['count']) ?? 0,
+      template: at(podSet, 'template'),
+      flavors: assigned === undefined ? undefined : stringMap(assigned['flavors']),
+    });
+  });
+}
+
+function gangState(status: Json, hold: HoldView): GangState {
+  const conditions = records(status['conditions']);
+  const sinceTrue = (type: string): number | undefined => {
+    const condition = conditions.find((c) => c['type'] === type && c['status'] === 'True');
+    return condition === undefined ? undefined : (time(condition['lastTransitionTime']) ?? 0);
+  };
+  const assignments = records(at(status, 'admission')['podSetAssignments']);
+  return present<GangState>({
+    reservedAt: hold.reservedAt,
+    admitted: hold.admitted,
+    admittedAt: sinceTrue('Admitted'),
+    podsReady: sinceTrue('PodsReady') !== undefined,
+    finished: hold.finished,
+    evicted: hold.evicted,
+    active: hold.active,
+    delayedTopology: assignments.some((a) => a['delayedTopologyRequest'] === 'Pending'),
+  });
+}
+
+/**
+ * The time by which Kueue orders equals: creation, or the eviction after which it sends a Workload to the back.
+ * Rule: Kueue pkg/workload Ordering.GetQueueOrderTimestamp, default configuration.
+ */
+function queuedAt(workload: KubeObject, status: Json): number {
+  const evicted = records(status['conditions']).find((c) => c['type'] === 'Evicted' && c['status'] === 'True');
+  const toTheBack = evicted?.['reason'] === 'PodsReadyTimeout' || evicted?.['reason'] === 'AdmissionCheck';
+  return (toTheBack ? time(evicted['lastTransitionTime']) : undefined) ?? time(workload.metadata.creationTimestamp) ?? 0;
+}
+
+/** Projects a raw Workload. Total: a malformed one becomes a gang without podSets, for which there is nothing to do. */
+export function projectWorkload(raw: KubeObject & Json): WorkloadView {
+  const { metadata } = raw;
+  const [spec, status] = [at(raw, 'spec'), at(raw, 'status')];
+  const hold = holdView(raw);
+  const owner = metadata.ownerReferences?.find((o) => o.controller === true) ?? { ...JOB_FALLBACK, name: metadata.name, uid: metadata.uid ?? '' };
+  const gang = present<Gang>({
+    key: keyOf(raw),
+    uid: metadata.uid ?? '',
+    name: metadata.name,
+    namespace: metadata.namespace ?? '',
+    ref: { apiGroup: groupOf(owner.apiVersion), kind: owner.kind, name: owner.name, uid: owner.uid },
+    refApiVersion: owner.apiVersion,
+    queue: string(spec['queueName']) ?? '',
+    clusterQueue: string(at(status, 'admission')['clusterQueue']),
+    priority: number(spec['priority']) ?? 0,
+    queuedAt: queuedAt(raw, status),
+    podSets: podSets(spec, status),
+    state: gangState(status, hold),
+    annotations: stringMap(metadata.annotations),
+  });
+  return {
+    key: gang.key,
+    resourceVersion: metadata.resourceVersion ?? '',
+    gang,
+    hold,
+    hasAnnotations: record(metadata.annotations) !== undefined,
+  };
+}
+
+function groupOf(apiVersion: string): string {
+  const slash = apiVersion.indexOf('/');
+  return slash < 0 ? '' : apiVersion.slice(0, slash);
+}
+
+/** Projects a raw ResourceFlavor. */
+export function projectFlavor(raw: KubeObject & Json): FlavorView {
+  const spec = at(raw, 'spec');
+  const words = (entry: Json, ...keys: string[]): Record<string, string> => Object.fromEntries(keys.map((k) => [k, string(entry[k]) ?? '']));
+  return {
+    name: raw.metadata.name,
+    nodeLabels: stringMap(spec['nodeLabels']),
+    taints: records(spec['nodeTaints']).map((t) => words(t, 'key', 'value', 'effect') as unknown as Taint),
+    tolerations: records(spec['tolerations']).map((t) => present<TolerationLike>({ key: string(t['key']), operator: string(t['operator']), value: string(t['value']), effect: string(t['effect']) })),
+  };
+}
+
+/** Names of the flavors of a ClusterQueue in the order in which Kueue tries them, each once. */
+export function flavorsOfQueue(raw: KubeObject & Json): string[] {
+  const groups = records(at(raw, 'spec')['resourceGroups']);
+  const names = groups.flatMap((g) => records(g['flavors'])).map((f) => string(f['name']));
+  return [...new Set(names.filter((n) => n !== undefined))];
+}
+
+/** A flavor's node labels as a required node affinity term; undefined where it names none, which means any node. */
+export function flavorTerm(labels: Readonly<Record<string, string>>): AffinityTerm | undefined {
+  const entries = Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1));
+  if (entries.length === 0) return undefined;
+  return { matchExpressions: entries.map(([key, value]) => ({ key, operator: 'In', values: [value] })) };
+}
