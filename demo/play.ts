@@ -89,7 +89,7 @@ async function setUp(run: Run, cluster: Cluster): Promise<Stage> {
   const images = await pushImages(cluster.registry.host, settings, run.id);
   narrator.step('images-pushed', `one image of ${megabytes(settings.imageBytes)} per gang in ${cluster.registry.host}, link ${settings.linkMbit} Mbit/s`);
 
-  await cluster.installHarbinger();
+  await cluster.installHarbinger({ pullerImage: images.puller });
   await observer.follow('imageprewarms', 'harbinger.dev/v1alpha1/ImagePrewarm');
   narrator.step('harbinger-ready', 'webhook and controller run as processes with service accounts of their own');
 

@@ -23,6 +23,7 @@ export function writeResults(run: Run, style: Style, say: (line: string) => void
   writeFileSync(file('gangs.json'), `${JSON.stringify({ setting: timeline.setting, floorSeconds: report.floorSeconds, gangs }, null, 2)}\n`);
   if (gangs.length > 0) {
     writeFileSync(file('timeline.svg'), renderSvg(timeline));
+    writeFileSync(file('outputs/make-demo.txt'), `$ make demo\n${table(rowsOf(report))}\n`);
     say(`\n${renderText(timeline, style)}\n`);
     say(table(rowsOf(report)));
   }
