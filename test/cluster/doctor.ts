@@ -96,24 +96,22 @@ function disk(): Finding {
   const stat = statfsSync(dir);
   const free = stat.bavail * stat.bsize;
   const need = missingTools(ALL_TOOLS).length > 0 ? 14 * GIB : 3 * GIB;
-  return finding(
+  return advice(
     'disk',
     free > need,
     `${gib(free)} free for ${dir}`,
     `free ${gib(need)}, or point HARBINGER_CACHE and GOCACHE elsewhere`,
-    'warn',
   );
 }
 
 function memory(): Finding {
   const limit = readText('/sys/fs/cgroup/memory.max') ?? readText('/sys/fs/cgroup/memory/memory.limit_in_bytes');
   const bytes = Math.min(totalmem(), Number(limit) || Infinity);
-  return finding(
+  return advice(
     'memory',
     bytes > 5 * GIB,
     gib(bytes),
     'a cluster with three real nodes takes 2 GiB, with images in memory up to 6 GiB',
-    'warn',
   );
 }
 
@@ -168,12 +166,11 @@ function forwarding(root: boolean): Finding {
   const drops = /hook forward[^}]*policy drop/s.test(rules) || /-P FORWARD DROP/.test(rules);
   const on = readText('/proc/sys/net/ipv4/ip_forward')?.trim() === '1';
   const found = `ip_forward ${on ? 'on' : 'off (a run turns it on)'}, policy ${drops ? 'drop' : 'accept'}`;
-  return finding(
+  return advice(
     'forwarding',
     !drops,
     found,
     'a firewall drops forwarded packets (Docker does): iptables -P FORWARD ACCEPT while the suites run',
-    'warn',
   );
 }
 
@@ -183,13 +180,7 @@ function subnet(): Finding {
   const all = localAddresses().filter((a) => a.startsWith('10.77.'));
   const clash = foreign.length > 0;
   const found = clash ? foreign.join('; ') : all.length > 0 ? `test clusters at ${all.join(', ')}` : '10.77.0.0/16 is free';
-  return finding(
-    'subnet',
-    !clash,
-    found,
-    'the test networks use parts of 10.77.0.0/16: remove that route while the suites run',
-    'warn',
-  );
+  return advice('subnet', !clash, found, 'the test networks use parts of 10.77.0.0/16: remove that route while the suites run');
 }
 
 function packages(root: boolean): Finding {
@@ -205,8 +196,14 @@ function packages(root: boolean): Finding {
   return { what: 'packages', verdict: 'missing', found: `not installed: ${list}`, fix };
 }
 
-function finding(what: string, ok: boolean, found: string, fix: string, otherwise: 'warn' | 'missing' = 'missing'): Finding {
-  return ok ? { what, verdict: 'ok', found } : { what, verdict: otherwise, found, fix };
+function finding(what: string, ok: boolean, found: string, fix: string): Finding {
+  return ok ? { what, verdict: 'ok', found } : { what, verdict: 'missing', found, fix };
+}
+
+/** A finding that at worst slows a run down or may trouble it. */
+function advice(...args: Parameters<typeof finding>): Finding {
+  const found = finding(...args);
+  return found.verdict === 'ok' ? found : { ...found, verdict: 'warn' };
 }
 
 function read(command: string, args: readonly string[]): string | undefined {

@@ -1,4 +1,4 @@
-import { readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments, stringify } from 'yaml';
 import { isTrue, type Draft, type Raw } from './client.js';
@@ -56,7 +56,7 @@ interface Process {
   cluster: Cluster;
   deployment: Deployment;
   index: number;
-  overrides: Record<string, string | readonly string[]>;
+  overrides: Readonly<Record<string, string>>;
   extra: readonly string[];
 }
 
@@ -77,54 +77,59 @@ interface Deployment {
  * arguments of its Deployment and a token of its ServiceAccount, so that RBAC of the manifests is what is tested.
  */
 export async function installHarbinger(cluster: Cluster, options: HarbingerOptions): Promise<Harbinger> {
-  const { webhookReplicas = 1, controllers = 1, flags = {} } = options;
+  const { webhookReplicas = 1, controllers: controllerCount = 1, flags = {}, pullerImage } = options;
   const [balancerPort = 0, ...ports] = await cluster.leasePorts(1 + webhookReplicas);
-  const callPort = webhookReplicas > 1 ? balancerPort : (ports[0] ?? 0);
-  const webhookUrl = `https://127.0.0.1:${callPort}/mutate`;
+  const webhookUrl = `https://127.0.0.1:${webhookReplicas > 1 ? balancerPort : (ports[0] ?? 0)}/mutate`;
   const manifests = readManifests();
-  await applyManifests(cluster, manifests, webhookReplicas > 0 ? webhookUrl : undefined);
-
+  await Promise.all([ensureBundle(), applyManifests(cluster, manifests, webhookReplicas > 0 ? webhookUrl : undefined)]);
   const configPath = join(cluster.runDir, 'harbinger.yaml');
   const writeConfig = (config: Record<string, unknown>): void =>
-    writeFileSync(configPath, stringify({ ...defaults(cluster), ...config }));
+    replaceFile(configPath, stringify({ ...defaults(cluster), ...config }));
   writeConfig(options.config ?? {});
-  await ensureBundle();
   if (webhookReplicas > 1) await startBalancer(cluster, balancerPort, ports);
 
-  const deployment = (container: string): Deployment => {
-    const found = manifests.find(
-      (m) => m.kind === 'Deployment' && (m as unknown as Deployment).spec.template.spec.containers[0].name === container,
-    );
-    if (!found) throw new Error(`manifests/ have no Deployment with a container "${container}"`);
-    return found as unknown as Deployment;
-  };
-  const webhooks: HarbingerProcess[] = [];
-  for (const [index, port] of ports.entries()) {
-    const overrides = { '--config': configPath, '--port': String(port), '--serving-name': '127.0.0.1' };
-    webhooks.push(
-      await startProcess({ cluster, deployment: deployment('webhook'), index, overrides, extra: flags.webhook ?? [] }),
-    );
-  }
-  const leaders: HarbingerProcess[] = [];
-  for (let index = 0; index < controllers; index++) {
-    const overrides = { '--config': configPath, ...(options.pullerImage ? { '--puller-image': options.pullerImage } : {}) };
-    leaders.push(
-      await startProcess({ cluster, deployment: deployment('controller'), index, overrides, extra: flags.controller ?? [] }),
-    );
-  }
+  const webhooks = await startAll(
+    ports.map((port, index) => ({
+      cluster,
+      deployment: deploymentOf(manifests, 'webhook'),
+      index,
+      overrides: { '--config': configPath, '--port': String(port), '--serving-name': '127.0.0.1' },
+      extra: flags.webhook ?? [],
+    })),
+  );
+  const controllers = await startAll(
+    Array.from({ length: controllerCount }, (_, index) => ({
+      cluster,
+      deployment: deploymentOf(manifests, 'controller'),
+      index,
+      overrides: { '--config': configPath, ...(pullerImage ? { '--puller-image': pullerImage } : {}) },
+      extra: flags.controller ?? [],
+    })),
+  );
   if (options.waitReady !== false) {
-    await Promise.all([...webhooks, ...leaders].map((p) => p.untilReady()));
+    await Promise.all([...webhooks, ...controllers].map((p) => p.untilReady()));
     if (webhookReplicas > 0) await untilCalled(cluster);
   }
-  return { webhooks, controllers: leaders, webhookUrl, writeConfig };
+  return { webhooks, controllers, webhookUrl, writeConfig };
+}
+
+const startAll = (processes: readonly Process[]): Promise<HarbingerProcess[]> => Promise.all(processes.map(startProcess));
+
+function deploymentOf(manifests: readonly Draft[], container: string): Deployment {
+  const deployments = manifests.filter((m) => m.kind === 'Deployment') as unknown as Deployment[];
+  const found = deployments.find((d) => d.spec.template.spec.containers[0].name === container);
+  if (!found) throw new Error(`manifests/ have no Deployment with a container "${container}"`);
+  return found;
+}
+
+// Processes poll the file: they must never see half of it.
+function replaceFile(path: string, text: string): void {
+  writeFileSync(`${path}.new`, text);
+  renameSync(`${path}.new`, path);
 }
 
 /** Applies CRDs, namespace, accounts and rights, and the webhook configuration pointed at `webhookUrl` (absent: left out). */
-export async function applyManifests(
-  cluster: Cluster,
-  manifests: readonly Draft[],
-  webhookUrl: string | undefined,
-): Promise<void> {
+async function applyManifests(cluster: Cluster, manifests: readonly Draft[], webhookUrl: string | undefined): Promise<void> {
   for (const manifest of manifests) {
     if (manifest.kind === 'Deployment') continue;
     if (manifest.kind !== 'MutatingWebhookConfiguration') await cluster.client.apply(manifest);
@@ -139,7 +144,7 @@ export async function applyManifests(
 }
 
 /** All documents of manifests/, in the order of its kustomization. */
-export function readManifests(): Draft[] {
+function readManifests(): Draft[] {
   const dir = join(repoRoot(), 'manifests');
   const list = parseAllDocuments(readFileSync(join(dir, 'kustomization.yaml'), 'utf8'))[0]?.toJS() as { resources: string[] };
   return list.resources.flatMap((file) => parseAllDocuments(readFileSync(join(dir, file), 'utf8')).map((d) => d.toJS() as Draft));
@@ -233,6 +238,5 @@ async function untilCalled(cluster: Cluster): Promise<void> {
 // Arguments of the Deployment with the values that differ outside a Pod replaced, and the flags that it lacks added.
 function replaceFlags(args: readonly string[], values: Process['overrides']): string[] {
   const kept = args.filter((arg) => !Object.keys(values).some((flag) => arg === flag || arg.startsWith(`${flag}=`)));
-  const set = Object.entries(values).flatMap(([flag, value]) => [value].flat().map((one) => `${flag}=${one}`));
-  return [...kept, ...set];
+  return [...kept, ...Object.entries(values).map(([flag, value]) => `${flag}=${value}`)];
 }
