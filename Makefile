@@ -54,7 +54,7 @@ cluster-down: deps ## Stop that cluster
 	@$(RUN) test/cluster/cli.ts down
 
 try: build ## A first look without Go or root: explain what happens to the example images
-	@$(RUN) src/cli/try.ts
+	@$(RUN) tools/try.ts
 
 demo: build ## Show the whole loop on real parts (NODES=real|fake, KEEP=1 leaves the cluster up)
 	@$(RUN) demo/main.ts

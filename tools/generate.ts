@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { chartFiles } from './generate/chart.js';
 import { docFiles } from './generate/docs.js';
+import { exampleFiles } from './generate/examples.js';
 import { manifestFiles } from './generate/manifests.js';
 import type { Generated } from './generate/yaml.js';
 
@@ -10,7 +11,7 @@ const read = (path: string): string => (existsSync(path) ? readFileSync(path, 'u
 
 function all(): Generated[] {
   const { version } = JSON.parse(read('package.json')) as { version: string };
-  return [...manifestFiles(version), ...chartFiles(version), ...docFiles(read)];
+  return [...manifestFiles(version), ...chartFiles(version), ...docFiles(read), ...exampleFiles()];
 }
 
 /**

@@ -41,7 +41,7 @@ export async function explain(options: ExplainOptions): Promise<Explanation> {
   const answers = new Map(question === undefined || found === undefined ? [] : [[question.key, found.answer]]);
   const decision = decide(situation, answers)[0]?.decision;
   if (decision === undefined) throw new Error('no image was given; write harbinger explain IMAGE');
-  return { decision, steps: [...opening(image, question, policies.length), ...(found?.steps ?? [])] };
+  return { decision, steps: [...opening(options, question), ...(found?.steps ?? [])] };
 }
 
 function podWith(image: string): PodView {
@@ -51,13 +51,15 @@ function podWith(image: string): PodView {
 }
 
 /** The steps before a registry is asked. */
-function opening(image: string, question: Question | undefined, policies: number): Step[] {
+function opening({ image, policies, namespaceLabels }: ExplainOptions, question: Question | undefined): Step[] {
   const parsed = parseReference(image);
   if (!parsed.ok) return [{ step: 'reference', detail: parsed.problem, verdict: 'no' }];
   const reference: Step = { step: 'reference', detail: format(parsed.reference), verdict: 'yes' };
   if (question === undefined) {
-    const detail =
-      policies === 0 ? 'there are no policies; give some with --policy FILE' : `none of ${policies} policies matches this image`;
+    const labels = Object.entries(namespaceLabels).map(([key, value]) => `${key}=${value}`);
+    const namespace = labels.length === 0 ? 'a namespace without labels' : `a namespace labelled ${labels.join(',')}`;
+    const none = `none of ${policies.length} policies matches this image in ${namespace}`;
+    const detail = policies.length === 0 ? 'there are no policies; give some with --policy FILE' : none;
     return [reference, { step: 'policy', detail, verdict: 'no' }];
   }
   const { name, spec } = question.policy;

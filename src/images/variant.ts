@@ -134,7 +134,7 @@ async function tryRule(question: VariantQuestion, rule: VariantRule): Promise<Va
   trail.note('output', 'yes', image);
   return {
     outcome: 'accelerated',
-    message: `${rule.format} variant of ${short(source.digest)}`,
+    message: `${rule.format} variant made from ${short(source.digest)}`,
     image,
     digest: variant.digest,
     format: rule.format,
@@ -253,5 +253,5 @@ function lookupOf({ credential, signal }: VariantQuestion): { credential?: Crede
 }
 
 function describePlatforms(platforms: readonly SourcePlatform[]): string {
-  return platforms.map(({ platform }) => platform ?? 'platform not stated').join(', ');
+  return platforms.map(({ platform, digest }) => `${platform ?? 'platform not stated'} ${short(digest)}`).join(', ');
 }
