@@ -1,7 +1,7 @@
 import type { KubeObject } from '../api/object.js';
 import { parseJson, readBody, readLines } from './body.js';
 import { Credentials } from './credentials.js';
-import { networkError, withDeadline } from './deadline.js';
+import { networkError, onAbort, withDeadline } from './deadline.js';
 import { KubeError, errorOfAnswer, errorOfStatus, isExpired } from './errors.js';
 import { collectionPath, objectPath, queryString, resourceName } from './paths.js';
 import type { CallOptions, KubePort, ListOptions, ObjectName, Patch } from './port.js';
@@ -164,8 +164,7 @@ export class KubeClient implements KubePort, WatchPort {
     const query = queryString({ watch: true, allowWatchBookmarks: true, labelSelector, fieldSelector, resourceVersion, timeoutSeconds });
     const outgoing: Omit<Outgoing, 'signal'> = { method: 'GET', path: `${collectionPath(resource, namespace)}${query}`, watch: true };
     const connection = new AbortController();
-    const hangUp = (): void => connection.abort();
-    signal?.addEventListener('abort', hangUp, { once: true });
+    const unfollow = onAbort(signal, () => connection.abort());
     try {
       const body = await this.#openWatch(what, outgoing, connection, signal);
       options.onOpen?.();
@@ -174,15 +173,15 @@ export class KubeClient implements KubePort, WatchPort {
       signal?.throwIfAborted();
       throw networkError(what, error);
     } finally {
-      signal?.removeEventListener('abort', hangUp);
+      unfollow();
       connection.abort();
     }
   }
 
   async #openWatch(what: string, outgoing: Omit<Outgoing, 'signal'>, connection: AbortController, signal: AbortSignal | undefined): Promise<AsyncIterable<Buffer>> {
     return withDeadline(what, WATCH_HEADERS_TIMEOUT_MS, signal, async (deadline) => {
-      const hangUp = (): void => connection.abort();
-      deadline.addEventListener('abort', hangUp, { once: true });
+      // The deadline is for the headers only; the connection outlives it.
+      onAbort(deadline, () => connection.abort());
       const answer = await this.#transport.send({ ...outgoing, signal: connection.signal });
       if (answer.statusCode === 200) return answer.body as AsyncIterable<Buffer>;
       throw errorOfAnswer({ what, status: answer.statusCode, body: await readBody(what, answer.body, MAX_ERROR_BYTES), retryAfter: header(answer.headers, 'retry-after') });
@@ -235,11 +234,11 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       clearTimeout(timer);
-      signal.removeEventListener('abort', done);
+      unfollow();
       resolve();
     };
     const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done, { once: true });
+    const unfollow = onAbort(signal, done);
   });
 }
 

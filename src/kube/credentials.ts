@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
+import { KubeError } from './errors.js';
 
 /** How a connection proves who it is and whom it trusts. */
 export interface Tls {
@@ -59,7 +60,8 @@ export class Credentials {
 
   /** After a 401: reads everything again, the kubeconfig and a plugin's cached answer included. */
   async renew(): Promise<Identity> {
-    this.#config = await loadConfig(this.#path);
+    // Half-written kubeconfigs happen to those who write them without a rename; what was read before may still do.
+    this.#config = await loadConfig(this.#path).catch(() => this.#config);
     return this.#read();
   }
 
@@ -73,7 +75,7 @@ export class Credentials {
       .catch((error: unknown) => {
         // A file in the middle of being replaced is no reason to fail a call: the old token is still valid for minutes.
         if (this.#identity !== undefined) return this.#identity;
-        throw error;
+        throw new KubeError(`cannot get credentials for ${this.server}: ${(error as Error).message}`, { status: 0, reason: 'Credentials', cause: error });
       })
       .finally(() => {
         this.#readAt = this.#now();

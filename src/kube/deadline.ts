@@ -1,4 +1,14 @@
+import { setMaxListeners } from 'node:events';
 import { KubeError } from './errors.js';
+
+/** Calls `fn` when `signal` aborts, until the returned function is called. */
+export function onAbort(signal: AbortSignal | undefined, fn: () => void): () => void {
+  if (signal === undefined) return () => undefined;
+  // One shutdown signal has a listener for every call in flight; Node's leak warning at eleven would be false.
+  setMaxListeners(0, signal);
+  signal.addEventListener('abort', fn, { once: true });
+  return () => signal.removeEventListener('abort', fn);
+}
 
 /**
  * Runs `work` with a signal that aborts at the deadline or with `outer`. AbortSignal.any is not used: in Node 20 each use on a
@@ -9,13 +19,12 @@ import { KubeError } from './errors.js';
  */
 export async function withDeadline<T>(what: string, timeoutMs: number, outer: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
-  const giveUp = (): void => controller.abort();
+  const unfollow = onAbort(outer, () => controller.abort());
   let late = false;
   const timer = setTimeout(() => {
     late = true;
     controller.abort();
   }, timeoutMs);
-  outer?.addEventListener('abort', giveUp, { once: true });
   try {
     outer?.throwIfAborted();
     return await work(controller.signal);
@@ -25,7 +34,7 @@ export async function withDeadline<T>(what: string, timeoutMs: number, outer: Ab
     throw networkError(what, error);
   } finally {
     clearTimeout(timer);
-    outer?.removeEventListener('abort', giveUp);
+    unfollow();
   }
 }
 

@@ -1,7 +1,7 @@
 /** Failure of one call to the API server. `status` is 0 when no HTTP answer came (timeout, refused, reset). */
 export class KubeError extends Error {
   readonly status: number;
-  /** `reason` of the server's Status object, or one of `Timeout`, `Unreachable`, `TooLarge`, `Garbage` made here. */
+  /** `reason` of the server's Status object, or one of `Timeout`, `Unreachable`, `Credentials`, `TooLarge`, `Garbage` made here. */
   readonly reason: string;
   /** How long the server asked us to stay away, in milliseconds. */
   readonly retryAfterMs?: number;

@@ -109,14 +109,13 @@ export class Lease {
 
   /** Renews until `signal` aborts; gives the reason when the lease is lost. */
   async #keep(signal: AbortSignal): Promise<string | undefined> {
-    let trouble = '';
     for (;;) {
+      let trouble = '';
       await sleep(this.#o.clock, Math.min(this.#o.retryPeriodMs, this.#untilDeadline()), signal);
       if (signal.aborted) return undefined;
       // After a pause of the whole process the deadline may have passed before the first try; the try still decides who holds it.
       try {
         if (!(await this.#tryOnce())) return `${this.#record?.spec?.holderIdentity ?? 'somebody else'} took lease ${this.#title}`;
-        trouble = '';
       } catch (error) {
         trouble = error instanceof Error ? error.message : String(error);
         this.#o.log.warn({ err: error, lease: this.#title }, 'cannot renew the lease');
@@ -201,8 +200,9 @@ export class Lease {
     } catch (error) {
       if (!isConflict(error) && !isNotFound(error)) throw error;
       await this.#read();
-      // Our own earlier write may have arrived although its answer did not; the record says so, and the next round goes on from there.
-      if (ours && this.#record?.spec?.holderIdentity === identity) throw error;
+      // Our own earlier write may have arrived although its answer did not, or a person deleted the Lease: nobody else holds it, and the
+      // next round goes on from what was read now.
+      if (ours && (this.#record === undefined || this.#record.spec?.holderIdentity === identity)) throw error;
       return false;
     }
   }
@@ -221,9 +221,11 @@ export class Lease {
     return microTime(this.#o.clock.now());
   }
 
-  /** One hung call must leave time for a second try before the deadline. */
+  /** One hung call must leave time for a second try, and the last one must not outlive the deadline by much. */
   #call(): { timeoutMs: number } {
-    return { timeoutMs: this.#o.renewDeadlineMs / 2 };
+    const { renewDeadlineMs, retryPeriodMs } = this.#o;
+    const left = this.#renewedAt === -Infinity ? renewDeadlineMs : this.#untilDeadline();
+    return { timeoutMs: Math.max(retryPeriodMs / 2, Math.min(renewDeadlineMs / 2, left)) };
   }
 
   /** An empty holder lets the next one start at once instead of after the lease's duration. */

@@ -1,11 +1,11 @@
 import type { Clock, Timer } from '../observe/clock.js';
+import { onAbort } from './deadline.js';
 
 /** Ends a watch on which nothing is heard any more. */
 export class Watchdog {
   readonly #clock: Clock;
-  readonly #outer: AbortSignal;
   readonly #controller = new AbortController();
-  readonly #forward = (): void => this.#controller.abort();
+  readonly #unfollow: () => void;
   #endMs = 0;
   #silenceMs = Infinity;
   #timer: Timer | undefined;
@@ -13,9 +13,8 @@ export class Watchdog {
 
   constructor(clock: Clock, outer: AbortSignal) {
     this.#clock = clock;
-    this.#outer = outer;
-    outer.addEventListener('abort', this.#forward, { once: true });
-    if (outer.aborted) this.#forward();
+    this.#unfollow = onAbort(outer, () => this.#controller.abort());
+    if (outer.aborted) this.#controller.abort();
   }
 
   get signal(): AbortSignal {
@@ -42,6 +41,6 @@ export class Watchdog {
 
   leave(): void {
     this.#timer?.cancel();
-    this.#outer.removeEventListener('abort', this.#forward);
+    this.#unfollow();
   }
 }
