@@ -1,32 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { ANNOTATION, LABEL } from '../../../src/api/names.js';
-import { OUTCOMES } from '../../../src/api/outcomes.js';
-import { FAILURE_REASONS, READY_REASONS, RELEASE_REASONS } from '../../../src/api/reasons.js';
 import { MARKER, rowsOf, withGenerated } from '../../../tools/generate/docs.js';
-
-const reasons = readFileSync('docs/reasons.md', 'utf8');
-
-/** Words in the first column of the table under a heading, in order. */
-function wordsUnder(page: string, heading: string): string[] {
-  const section = page.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? '';
-  return [...section.matchAll(/^\| `([^`]+)` \|/gm)].map((m) => m[1] ?? '');
-}
-
-describe('docs/reasons.md', () => {
-  test.each<[string, readonly string[]]>([
-    ['Outcomes', OUTCOMES],
-    ['Ready', READY_REASONS],
-    ['Released', RELEASE_REASONS],
-    ['Failures', FAILURE_REASONS],
-  ])('explains every word of %s, and no other', (heading, words) => {
-    expect([...wordsUnder(reasons, heading)].sort()).toEqual([...words].sort());
-  });
-
-  test('a word that is missing would be noticed', () => {
-    expect(wordsUnder(reasons.replace('| `pinned` |', '| pinned |'), 'Outcomes')).not.toContain('pinned');
-  });
-});
 
 test('docs/annotations.md names every annotation and label', () => {
   const page = readFileSync('docs/annotations.md', 'utf8');
