@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { KubeObject } from '../api/object.js';
 import { sleep, type Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
@@ -78,6 +79,8 @@ export class EventRecorder {
   #sending: Promise<void> | undefined;
   #tokens = BURST;
   #refilledMs: number;
+  /** Replicas that tell the same in the same millisecond must not fight over a name. */
+  readonly #salt = randomBytes(3).toString('hex');
   #serial = 0;
 
   constructor(options: EventRecorderOptions) {
@@ -180,8 +183,8 @@ export class EventRecorder {
   #object(series: Series): KubeObject {
     const { regarding, type, reason, action, note } = series.input;
     const { namespace = 'default' } = regarding;
-    const unique = `${series.firstMs.toString(16)}${(this.#serial++).toString(16)}`;
-    const event = {
+    const unique = `${series.firstMs.toString(16)}${this.#salt}${(this.#serial++).toString(16)}`;
+    return {
       apiVersion: 'events.k8s.io/v1',
       kind: 'Event',
       metadata: { namespace, name: `${regarding.name.slice(0, 200)}.${unique}` },
@@ -194,8 +197,7 @@ export class EventRecorder {
       action: action.slice(0, MAX_WORD),
       note: cutBytes(note, MAX_NOTE_BYTES),
       ...(series.count > 1 ? { series: { count: series.count, lastObservedTime: microTime(series.lastMs) } } : {}),
-    };
-    return event;
+    } as KubeObject;
   }
 }
 

@@ -31,47 +31,58 @@ const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'ns', name: 
 
 describe('requests as they are sent', () => {
   const daemonSet = { apiVersion: 'apps/v1', kind: 'DaemonSet', metadata: { namespace: 'ns', name: 'd' } };
-  test.each<[string, (c: KubeClient) => Promise<unknown>, string, string, string | undefined, unknown]>([
-    ['get', (c) => c.get(RESOURCE.pods, { namespace: 'ns', name: 'p' }), 'GET', '/api/v1/namespaces/ns/pods/p', undefined, undefined],
-    ['get of a cluster-scoped object', (c) => c.get(RESOURCE.nodes, { name: 'n' }), 'GET', '/api/v1/nodes/n', undefined, undefined],
-    ['create', (c) => c.create(RESOURCE.daemonSets, daemonSet), 'POST', '/apis/apps/v1/namespaces/ns/daemonsets', 'application/json', daemonSet],
-    [
-      'json patch of a status',
-      (c) => c.patch(RESOURCE.workloads, { namespace: 'ns', name: 'w' }, { type: 'json', ops: [{ op: 'remove', path: '/a' }] }, { subresource: 'status' }),
-      'PATCH',
-      '/apis/kueue.x-k8s.io/v1beta2/namespaces/ns/workloads/w/status',
-      'application/json-patch+json',
-      [{ op: 'remove', path: '/a' }],
-    ],
-    [
-      'merge patch',
-      (c) => c.patch(RESOURCE.pods, { namespace: 'ns', name: 'p' }, { type: 'merge', body: { a: null } }),
-      'PATCH',
-      '/api/v1/namespaces/ns/pods/p',
-      'application/merge-patch+json',
-      { a: null },
-    ],
-    [
-      'apply',
-      (c) => c.apply(RESOURCE.daemonSets, daemonSet, 'me'),
-      'PATCH',
-      '/apis/apps/v1/namespaces/ns/daemonsets/d?fieldManager=me&force=true',
-      'application/apply-patch+yaml',
-      daemonSet,
-    ],
-    [
-      'delete with preconditions',
-      (c) => c.delete(RESOURCE.pods, { namespace: 'ns', name: 'p' }, { uid: 'u' }),
-      'DELETE',
-      '/api/v1/namespaces/ns/pods/p',
-      'application/json',
-      { apiVersion: 'v1', kind: 'DeleteOptions', propagationPolicy: 'Background', preconditions: { uid: 'u' } },
-    ],
-  ])('%s', async (_what, call, method, path, type, body) => {
+  const name = { namespace: 'ns', name: 'p' };
+  const removal = { op: 'remove', path: '/a' } as const;
+  interface Sent {
+    what: string;
+    call: (c: KubeClient) => Promise<unknown>;
+    line: string;
+    type?: string;
+    body?: unknown;
+  }
+  test.each<Sent>([
+    { what: 'get', call: (c) => c.get(RESOURCE.pods, name), line: 'GET /api/v1/namespaces/ns/pods/p' },
+    { what: 'get of a cluster-scoped object', call: (c) => c.get(RESOURCE.nodes, { name: 'n' }), line: 'GET /api/v1/nodes/n' },
+    {
+      what: 'create',
+      call: (c) => c.create(RESOURCE.daemonSets, daemonSet),
+      line: 'POST /apis/apps/v1/namespaces/ns/daemonsets',
+      type: 'application/json',
+      body: daemonSet,
+    },
+    {
+      what: 'json patch of a status',
+      call: (c) => c.patch(RESOURCE.workloads, { namespace: 'ns', name: 'w' }, { type: 'json', ops: [removal] }, { subresource: 'status' }),
+      line: 'PATCH /apis/kueue.x-k8s.io/v1beta2/namespaces/ns/workloads/w/status',
+      type: 'application/json-patch+json',
+      body: [removal],
+    },
+    {
+      what: 'merge patch',
+      call: (c) => c.patch(RESOURCE.pods, name, { type: 'merge', body: { a: null } }),
+      line: 'PATCH /api/v1/namespaces/ns/pods/p',
+      type: 'application/merge-patch+json',
+      body: { a: null },
+    },
+    {
+      what: 'apply',
+      call: (c) => c.apply(RESOURCE.daemonSets, daemonSet, 'me'),
+      line: 'PATCH /apis/apps/v1/namespaces/ns/daemonsets/d?fieldManager=me&force=true',
+      type: 'application/apply-patch+yaml',
+      body: daemonSet,
+    },
+    {
+      what: 'delete with preconditions',
+      call: (c) => c.delete(RESOURCE.pods, name, { uid: 'u' }),
+      line: 'DELETE /api/v1/namespaces/ns/pods/p',
+      type: 'application/json',
+      body: { apiVersion: 'v1', kind: 'DeleteOptions', propagationPolicy: 'Background', preconditions: { uid: 'u' } },
+    },
+  ])('$what', async ({ call, line, type, body }) => {
     api.answer((_, response) => json(response, 200, pod));
     await call(client);
     const [seen] = api.seen;
-    expect([seen?.method, `${seen?.url.pathname}${seen?.url.search}`]).toEqual([method, path]);
+    expect(`${seen?.method} ${seen?.url.pathname}${seen?.url.search}`).toBe(line);
     expect(seen?.headers['content-type']).toBe(type);
     expect(seen?.body === '' ? undefined : JSON.parse(seen?.body ?? '')).toEqual(body);
     expect(seen?.headers).toMatchObject({ authorization: 'Bearer first-token', 'user-agent': 'harbinger/test', accept: 'application/json' });
