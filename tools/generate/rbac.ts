@@ -41,8 +41,9 @@ const webhook: Grants = {
   component: 'webhook',
   cluster: [
     rule(GROUP, ['accelerationpolicies', 'imageprewarms'], READ),
-    rule('', ['namespaces'], READ),
-    rule('admissionregistration.k8s.io', ['mutatingwebhookconfigurations'], ['get', 'patch'], [INSTALL.webhookConfiguration]),
+    // get: a Pod may come in before the reflector has seen its new namespace.
+    rule('', ['namespaces'], ['get', ...READ]),
+    rule('admissionregistration.k8s.io', ['mutatingwebhookconfigurations'], [...READ, 'patch'], [INSTALL.webhookConfiguration]),
     // Watchdog: it may end a hold (status of our check) and nothing else of a Workload.
     rule(KUEUE, ['workloads', 'admissionchecks'], READ),
     rule(KUEUE, ['workloads/status'], ['patch']),
