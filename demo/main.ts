@@ -69,4 +69,5 @@ function onSignals(handle: (signal: string) => void): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => handle(signal));
 }
 
-process.exitCode = await main();
+// Not left to the event loop: a socket that lingers somewhere must not keep a person waiting for the prompt.
+process.exit(await main());

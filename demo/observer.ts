@@ -13,6 +13,9 @@ export interface WaitOptions<T> {
   last: () => unknown;
 }
 
+/** Pause before a watch is begun anew. */
+const RETRY_MS = 200;
+
 /**
  * Follows some resources of the API server by watches of its own and remembers every event with the time of its arrival. All that the
  * demo says was observed comes from here.
@@ -30,15 +33,17 @@ export class Observer {
     signal.addEventListener('abort', () => this.#changed(), { once: true });
   }
 
-  /** Starts to follow a kind (`v1/Pod`) under a short name; resolves when the first list is in. */
+  /** Starts to follow a kind (`v1/Pod`) under a short name; resolves when all existing objects are in. */
   async follow(resource: string, kind: string): Promise<void> {
     this.#objects.set(resource, new Map());
-    await new Promise<void>((synced, failed) => {
-      this.#run(resource, kind, synced).catch((error: unknown) => {
-        if (this.#signal.aborted) return;
-        failed(error instanceof Error ? error : new Error(String(error)));
-      });
+    let synced = false;
+    let problem = 'no answer yet';
+    void this.#run(resource, kind, (state) => {
+      synced ||= state === undefined;
+      problem = state ?? problem;
+      this.#changed();
     });
+    await this.wait({ what: `the first list of ${kind}`, probe: () => synced, timeoutMs: 30_000, last: () => problem });
   }
 
   list(resource: string): Raw[] {
@@ -62,9 +67,17 @@ export class Observer {
     }
   }
 
-  // A watch that ends is begun anew; its first events then are the state, and what is not among them was deleted meanwhile.
-  async #run(resource: string, kind: string, synced: () => void): Promise<void> {
-    while (!this.#signal.aborted) await this.#watchOnce(resource, kind, synced);
+  // A watch that ends or is refused (429 while the API server fills its cache) is begun anew; its first events then are the state, and what is
+  // not among them was deleted meanwhile. `report` gets undefined when the state is complete, or the problem.
+  async #run(resource: string, kind: string, report: (problem?: string) => void): Promise<void> {
+    while (!this.#signal.aborted) {
+      try {
+        await this.#watchOnce(resource, kind, () => report());
+      } catch (error) {
+        report(error instanceof Error ? error.message : String(error));
+      }
+      await this.#nextEvent(RETRY_MS);
+    }
   }
 
   async #watchOnce(resource: string, kind: string, synced: () => void): Promise<void> {
