@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 RUN := node tools/run.mjs
 
-.PHONY: help deps build generate lint format types unit verify test integration nodes cluster cluster-down doctor try demo clean
+.PHONY: help deps build generate lint format types unit verify test integration nodes cluster cluster-down doctor try demo docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
@@ -58,6 +58,9 @@ try: build ## A first look without Go or root: explain what happens to the examp
 
 demo: build ## Show the whole loop on real parts (NODES=real|fake, KEEP=1 leaves the cluster up)
 	@$(RUN) demo/main.ts
+
+docs: deps ## Put the outputs and the picture of the last demo into the pages
+	@$(RUN) tools/docs-outputs.ts
 
 clean: ## Remove build output (the cache of built tools stays)
 	rm -rf .out

@@ -1,7 +1,10 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { mkdir, readFile, rm } from 'node:fs/promises';
-import type { Suite } from './testing/suites.js';
-import { SUITES } from './testing/suites.js';
+import { canRunRealNodes, examine } from '../test/cluster/doctor.js';
+import { ensurePackages } from '../test/cluster/packages/index.js';
+import { ALL_TOOLS, CONTROL_PLANE_TOOLS, ensureTools } from '../test/cluster/tools.js';
+import type { Machine, Suite } from './testing/suites.js';
+import { SUITES, obstacle } from './testing/suites.js';
 import type { Sum, SuiteResult } from './testing/sum.js';
 import { add, formatSum, sumOf } from './testing/sum.js';
 
@@ -13,13 +16,21 @@ const minutes = (since: number): string => `${((Date.now() - since) / 60_000).to
 /** Set by a signal: what has not run by then counts as failed, since nobody asked for it to be left out. */
 let interrupted = false;
 
-function hasGo(): boolean {
-  try {
-    execFileSync('go', ['version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
+/** Looks at the machine as `make doctor` does. */
+function look(): Machine {
+  const go = examine().find((f) => f.what === 'Go' && f.verdict === 'missing');
+  const real = canRunRealNodes();
+  return { clusters: go && `${go.what}: ${go.found} (${go.fix ?? ''})`, realNodes: real.ok ? undefined : real.why };
+}
+
+/** Builds and installs what a suite needs, once per machine; what is there already takes no time. */
+async function prepare(suite: Suite): Promise<void> {
+  if (suite.cluster === 'none') return;
+  say(`${suite.name}: tools`);
+  await ensureTools(suite.cluster === 'real-nodes' ? ALL_TOOLS : CONTROL_PLANE_TOOLS);
+  if (suite.cluster !== 'real-nodes') return;
+  const packages = await ensurePackages((line) => console.log(line));
+  if (!packages.ok) throw new Error(packages.why);
 }
 
 /** Exit code of jest; undefined when it had to be stopped. The tests' own processes are in its group and end with it. */
@@ -61,12 +72,19 @@ function jest(suite: Suite, report: string): Promise<number | undefined> {
   });
 }
 
-async function run(suite: Suite, machine: Parameters<Suite['obstacle']>[0]): Promise<SuiteResult> {
-  if (interrupted) return { ran: true, report: undefined, exitCode: undefined };
-  const obstacle = suite.obstacle(machine);
-  if (obstacle !== undefined) {
-    say(`${suite.name}: skipped: ${obstacle}`);
+async function run(suite: Suite, machine: Machine): Promise<SuiteResult> {
+  const missing: SuiteResult = { ran: true, report: undefined, exitCode: undefined };
+  if (interrupted) return missing;
+  const why = obstacle(suite, machine);
+  if (why !== undefined) {
+    say(`${suite.name}: skipped: ${why}`);
     return { ran: false };
+  }
+  try {
+    await prepare(suite);
+  } catch (error) {
+    console.error(`suite ${suite.name} cannot start: ${(error as Error).message}`);
+    return missing;
   }
   say(`${suite.name}: running (at most ${suite.limitMinutes} min)`);
   const file = `${OUT}/${suite.name}.json`;
@@ -83,7 +101,7 @@ async function main(only: readonly string[]): Promise<number> {
   const unknown = only.filter((name) => !SUITES.some((s) => s.name === name));
   if (unknown.length > 0) throw new Error(`no suite ${unknown.join(', ')}; there are ${SUITES.map((s) => s.name).join(', ')}`);
   await mkdir(OUT, { recursive: true });
-  const machine = { platform: process.platform, uid: process.getuid?.(), hasGo: hasGo() };
+  const machine = look();
   const start = Date.now();
   let total: Sum = { passed: 0, failed: 0, skipped: 0 };
   for (const suite of SUITES.filter((s) => only.length === 0 || only.includes(s.name))) {

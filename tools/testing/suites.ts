@@ -1,37 +1,29 @@
+/** What this machine lacks, as `make doctor` says it; absent where it lacks nothing. */
+export interface Machine {
+  clusters?: string | undefined;
+  realNodes?: string | undefined;
+}
+
 /** One jest project with what it needs of the machine. */
 export interface Suite {
   name: string;
   /** After this time its processes are ended and it counts as failed. */
   limitMinutes: number;
-  /** One file after the other: the suites below share a machine's network, not only its memory. */
+  /** One file after the other: these suites share a machine's network and two cores, not only its memory. */
   inBand: boolean;
-  /** Why this machine cannot run it, with the way out; nothing if it can. */
-  obstacle(machine: Machine): string | undefined;
+  /** Runs a cluster: the tools are built first, outside the time of the suite. */
+  cluster: 'none' | 'control-plane' | 'real-nodes';
 }
-
-export interface Machine {
-  platform: NodeJS.Platform;
-  uid: number | undefined;
-  hasGo: boolean;
-}
-
-const needsGo = (machine: Machine): string | undefined =>
-  machine.hasGo
-    ? undefined
-    : 'Go is not installed, and it builds the API server and the other parts of a cluster; install Go (see README.md) and run again';
 
 /** All suites, in this order; the sum counts each of them, so a suite cannot get lost. */
 export const SUITES: readonly Suite[] = [
-  { name: 'unit', limitMinutes: 5, inBand: false, obstacle: () => undefined },
-  { name: 'integration', limitMinutes: 40, inBand: true, obstacle: needsGo },
-  {
-    name: 'nodes',
-    limitMinutes: 30,
-    inBand: true,
-    obstacle(machine) {
-      if (machine.platform !== 'linux') return 'real nodes are Linux network namespaces; run it on Linux as root';
-      if (machine.uid !== 0) return 'real nodes need root (containerd, network namespaces); run `sudo make test`';
-      return needsGo(machine);
-    },
-  },
+  { name: 'unit', limitMinutes: 5, inBand: false, cluster: 'none' },
+  { name: 'integration', limitMinutes: 40, inBand: true, cluster: 'control-plane' },
+  { name: 'nodes', limitMinutes: 30, inBand: true, cluster: 'real-nodes' },
 ];
+
+/** Why this machine cannot run a suite, with the way out; nothing if it can. */
+export function obstacle(suite: Suite, machine: Machine): string | undefined {
+  if (suite.cluster === 'none') return undefined;
+  return machine.clusters ?? (suite.cluster === 'real-nodes' ? machine.realNodes : undefined);
+}

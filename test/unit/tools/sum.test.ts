@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import type { SuiteResult } from '../../../tools/testing/sum.js';
 import { add, formatSum, sumOf } from '../../../tools/testing/sum.js';
-import { SUITES } from '../../../tools/testing/suites.js';
+import type { Machine } from '../../../tools/testing/suites.js';
+import { SUITES, obstacle } from '../../../tools/testing/suites.js';
 
 const report = (over: object = {}): object => ({ numPassedTests: 3, numFailedTests: 0, numPendingTests: 0, ...over });
 const ran = (value: unknown, exitCode = 0): SuiteResult => ({ ran: true, report: value, exitCode });
@@ -36,12 +37,11 @@ describe('suites', () => {
     expect(SUITES.map((s) => s.name)).toEqual(['unit', 'integration', 'nodes']);
   });
 
-  test.each([
-    ['root on Linux with Go runs all', { platform: 'linux', uid: 0, hasGo: true } as const, []],
-    ['a user is told about root', { platform: 'linux', uid: 1000, hasGo: true } as const, ['nodes']],
-    ['a Mac is told about Linux', { platform: 'darwin', uid: 0, hasGo: true } as const, ['nodes']],
-    ['without Go only unit tests run', { platform: 'linux', uid: 0, hasGo: false } as const, ['integration', 'nodes']],
+  test.each<[string, Machine, string[]]>([
+    ['a machine that lacks nothing runs all', {}, []],
+    ['without root, real nodes are left out', { realNodes: 'root: uid 1000' }, ['nodes']],
+    ['without Go only unit tests run', { clusters: 'Go: none' }, ['integration', 'nodes']],
   ])('%s', (_name, machine, want) => {
-    expect(SUITES.filter((s) => s.obstacle(machine) !== undefined).map((s) => s.name)).toEqual(want);
+    expect(SUITES.filter((s) => obstacle(s, machine) !== undefined).map((s) => s.name)).toEqual(want);
   });
 });
