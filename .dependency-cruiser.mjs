@@ -3,7 +3,7 @@
 const layers = {
   api: [],
   observe: ['api'],
-  config: ['api', 'images'],
+  config: ['api', 'images', 'observe'],
   images: ['api'],
   placement: ['api', 'images'],
   gangs: ['api', 'images'],

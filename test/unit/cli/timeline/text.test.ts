@@ -44,7 +44,7 @@ describe('renderText', () => {
 
   test('stays within the width and writes no escape codes into a pipe', () => {
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(plain.width);
-    // eslint-disable-next-line no-control-regex
+    // eslint-disable-next-line no-control-regex -- the escape character is what must not be there
     expect(lines.join('\n')).not.toMatch(/\u001b/);
   });
 });
