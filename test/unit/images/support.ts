@@ -3,7 +3,7 @@ import { parseManifest } from '../../../src/images/manifest.js';
 import type { LookupOptions, ManifestFact, RegistryPort } from '../../../src/images/registry-port.js';
 import { RegistryError } from '../../../src/images/registry-port.js';
 import type { Reference } from '../../../src/images/reference.js';
-import { format, parseReference } from '../../../src/images/reference.js';
+import { format, parseReference, withDigest } from '../../../src/images/reference.js';
 
 export const digestOf = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`;
 
@@ -92,7 +92,8 @@ export class MemoryRegistry implements RegistryPort {
   }
 
   manifest(reference: Reference, options: LookupOptions = {}): Promise<ManifestFact> {
-    const key = format(reference);
+    // A digest wins over a tag, as in every registry.
+    const key = reference.digest === undefined ? format(reference) : withDigest(reference, reference.digest);
     this.asked.push(key);
     this.options.push(options);
     this.before(key);
