@@ -16,8 +16,8 @@ export function hasBusybox(): boolean {
   return BUSYBOX.some((path) => existsSync(path));
 }
 
-/** Directories, /bin/busybox and a link for each of its applets. */
-export async function busyboxLayer(): Promise<Layer> {
+/** Directories, /bin/busybox and a link for each of its applets. A variant needs its base layers in its own format too. */
+export async function busyboxLayer(build: typeof gzipLayer = gzipLayer): Promise<Layer> {
   const path = BUSYBOX.find((candidate) => existsSync(candidate));
   if (!path) throw new Error('no static busybox on this machine: images for real nodes need the package busybox-static');
   const applets = execFileSync(path, ['--list'], { encoding: 'utf8' }).split('\n').filter((name) => name && name !== 'busybox');
@@ -28,7 +28,7 @@ export async function busyboxLayer(): Promise<Layer> {
     { name: 'bin/busybox', type: 'file', mode: 0o755, content: bytes(readFileSync(path)) },
     ...applets.map((name): Entry => ({ name: `bin/${name}`, type: 'symlink', target: 'busybox' })),
   ];
-  return gzipLayer(entries);
+  return build(entries);
 }
 
 /** A small image with a shell that sleeps until SIGTERM unless it is given a command. */
@@ -65,7 +65,7 @@ export interface PayloadOptions extends Partial<ImageOptions> {
 export async function payloadImage(options: PayloadOptions): Promise<Image> {
   const { seed, bytes: total, files = 20, split = 1, format = 'gzip', bare = false } = options;
   const build = format === 'estargz' ? estargzLayer : gzipLayer;
-  const layers = bare ? [] : [await busyboxLayer()];
+  const layers = bare ? [] : [await busyboxLayer(build)];
   for (let layer = 0; layer < split; layer++) {
     const size = Math.ceil(total / (files * split));
     const file = (n: number): Entry => ({ name: `payload/${layer}/${n}`, type: 'file', content: incompressible(`${seed}/${layer}/${n}`, size) });
