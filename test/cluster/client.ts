@@ -220,9 +220,9 @@ export class ClusterClient {
     }
   }
 
-  /** One raw request; throws ApiError for anything but 2xx. A text answer is returned as a string. */
+  /** One raw request; throws ApiError for anything but 2xx. Text goes and comes back as it is, all else as JSON. */
   async request(method: string, path: string, body?: unknown, contentType = 'application/json'): Promise<unknown> {
-    const payload = body === undefined ? undefined : JSON.stringify(body);
+    const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
     const headers: Record<string, string> = { ...this.#headers, accept: 'application/json' };
     if (payload !== undefined) {
       headers['content-type'] = contentType;

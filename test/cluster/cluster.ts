@@ -63,6 +63,7 @@ export class Cluster {
   #realNodes: RealNode[] = [];
   #fakeNodes: FakeNodes | undefined;
   readonly #parts: Parts;
+  #stopped = false;
 
   private constructor(name: string, parts: Parts) {
     this.name = name;
@@ -78,6 +79,9 @@ export class Cluster {
     const { name, nodes = {}, say = (line: string): void => console.log(line) } = options;
     const real = counted(nodes.real);
     const tools = await ensureTools(real.count > 0 ? ALL_TOOLS : CONTROL_PLANE_TOOLS, say);
+    const begun = performance.now();
+    const lap = (what: string): void =>
+      say(`cluster ${name}: ${what} after ${((performance.now() - begun) / 1000).toFixed(1)} s`);
     const supervisor = await Supervisor.launch(name, { owned: options.owned ?? true });
     try {
       const network = real.count > 0 ? await makeNetwork(supervisor) : undefined;
@@ -88,10 +92,11 @@ export class Cluster {
         address,
         ...(options.flags ? { flags: options.flags } : {}),
       });
+      lap('API server ready');
       const client = new ClusterClient(controlPlane.kubeconfig);
       const bin = linkTools(supervisor.state.runDir, tools);
       const cluster = new Cluster(name, { supervisor, controlPlane, client, tools, bin, ...(network ? { network } : {}) });
-      await cluster.#startRest(options);
+      await cluster.#startRest(options, lap);
       return cluster;
     } catch (error) {
       // Without the cause of the failure the cleaning up is of no interest.
@@ -100,13 +105,17 @@ export class Cluster {
     }
   }
 
-  async #startRest(options: ClusterOptions): Promise<void> {
+  async #startRest(options: ClusterOptions, lap: (what: string) => void): Promise<void> {
     const { supervisor, controlPlane, client, tools } = this.#parts;
     if (options.registry !== false) this.#registry = await this.#startRegistry(options.registry);
     const kueue = options.kueue === true ? {} : options.kueue;
+    const withKueue = async (config: KueueOptions): Promise<void> => {
+      await startKueue({ supervisor, controlPlane, client, program: tools['kueue'] ?? 'kueue' }, config);
+      lap('Kueue ready');
+    };
     await Promise.all([
-      kueue ? startKueue({ supervisor, controlPlane, client, program: tools['kueue'] ?? 'kueue' }, kueue) : undefined,
-      this.#startNodes(options.nodes ?? {}),
+      kueue ? withKueue(kueue) : undefined,
+      this.#startNodes(options.nodes ?? {}, lap),
       // Pods need this account; the controller-manager makes it a moment after the API server is ready.
       client.watchUntil('v1/ServiceAccount', 'default/default', () => true, 60_000),
     ]);
@@ -132,7 +141,7 @@ export class Cluster {
     });
   }
 
-  async #startNodes(nodes: NonNullable<ClusterOptions['nodes']>): Promise<void> {
+  async #startNodes(nodes: NonNullable<ClusterOptions['nodes']>, lap: (what: string) => void): Promise<void> {
     const { supervisor, controlPlane, bin, network } = this.#parts;
     const real = counted(nodes.real);
     const fake = counted(nodes.fake);
@@ -153,7 +162,9 @@ export class Cluster {
       const { kubeconfig } = this;
       this.#fakeNodes = await startFakeNodes({ kubeconfig, spawn: this.spawn, linkMbit: DEFAULT_LINK_MBIT, registries, ...fake });
     }
+    if (real.count + fake.count === 0) return;
     await this.untilNodesReady(real.count + fake.count);
+    lap(`${real.count + fake.count} nodes Ready`);
   }
 
   /** Path of the cluster-admin kubeconfig. */
@@ -235,7 +246,7 @@ export class Cluster {
   }
 
   /** Path of a kubeconfig with a certificate for this user: `admin` of tests may act as anybody. */
-  kubeconfigForUser(user: string, groups: readonly string[] = []): Promise<string> {
+  kubeconfigForUser(user: string, groups: readonly string[] = []): string {
     return this.#parts.controlPlane.kubeconfigForUser(user, groups);
   }
 
@@ -311,8 +322,10 @@ export class Cluster {
     this.supervisor.detach();
   }
 
-  /** Ends everything the cluster has started. Throws when something could not be removed. */
+  /** Ends everything the cluster has started; a second call does nothing. Throws when something could not be removed. */
   async stop(): Promise<void> {
+    if (this.#stopped) return;
+    this.#stopped = true;
     this.client.close();
     const leftovers = await this.supervisor.shutdown();
     if (leftovers.length > 0) throw new Error(`cluster ${this.name} left behind: ${leftovers.join(', ')}`);

@@ -4,7 +4,7 @@ import { stringify } from 'yaml';
 import { ClusterClient } from './client.js';
 import { writeKubeconfig } from './kubeconfig.js';
 import { leasePorts } from './leases.js';
-import { Pki, rsaKeyPair } from './pki.js';
+import { Pki, tokenKeyPair } from './pki.js';
 import type { Supervisor } from './supervisor/client.js';
 import { MEMORY_DIR_PREFIX } from './supervisor/protocol.js';
 import { notYet, until } from './until.js';
@@ -21,7 +21,7 @@ export interface ControlPlane {
   kubeconfig: string;
   auditLog: string;
   /** Writes a kubeconfig for a certificate of this user and returns its path. */
-  kubeconfigForUser(commonName: string, organizations: readonly string[]): Promise<string>;
+  kubeconfigForUser(commonName: string, organizations: readonly string[]): string;
 }
 
 interface Options {
@@ -65,13 +65,11 @@ export async function startControlPlane({ supervisor, tools, address, flags = {}
   const pki = await Pki.create('harbinger-test-ca');
   const files = await writeFiles(pki, runDir, address);
   const server = { url, ca: pki.caCert };
-  const kubeconfigForUser = async (commonName: string, organizations: readonly string[]): Promise<string> =>
-    writeKubeconfig(
-      join(runDir, `${commonName.replace(/[^a-z0-9-]/gi, '-')}.kubeconfig`),
-      server,
-      await pki.issue({ commonName, organizations }),
-    );
-  const kubeconfig = await kubeconfigForUser('admin', ['system:masters']);
+  const kubeconfigForUser = (commonName: string, organizations: readonly string[]): string => {
+    const path = join(runDir, `${commonName.replace(/[^a-z0-9-]/gi, '-')}.kubeconfig`);
+    return writeKubeconfig(path, server, pki.issue({ commonName, organizations }));
+  };
+  const kubeconfig = kubeconfigForUser('admin', ['system:masters']);
   const auditLog = join(logDir, 'audit.log');
   await start('kube-apiserver', [
     `--etcd-servers=http://127.0.0.1:${etcdPort}`,
@@ -100,7 +98,7 @@ export async function startControlPlane({ supervisor, tools, address, flags = {}
     '--profiling=false',
   ]);
   await start('kube-controller-manager', [
-    `--kubeconfig=${await kubeconfigForUser('system:kube-controller-manager', [])}`,
+    `--kubeconfig=${kubeconfigForUser('system:kube-controller-manager', [])}`,
     `--service-account-private-key-file=${files.accountKey}`,
     `--root-ca-file=${files.ca}`,
     `--use-service-account-credentials=true`,
@@ -110,7 +108,7 @@ export async function startControlPlane({ supervisor, tools, address, flags = {}
     '--concurrent-job-syncs=10',
   ]);
   await start('kube-scheduler', [
-    `--kubeconfig=${await kubeconfigForUser('system:kube-scheduler', [])}`,
+    `--kubeconfig=${kubeconfigForUser('system:kube-scheduler', [])}`,
     '--bind-address=127.0.0.1',
     `--secure-port=${schedulerPort}`,
     '--leader-elect=false',
@@ -174,11 +172,9 @@ async function writeFiles(pki: Pki, runDir: string, address: string): Promise<Fi
     return path;
   };
   const names = ['kubernetes', 'kubernetes.default', 'kubernetes.default.svc', 'localhost', '127.0.0.1', SERVICE_IP, address];
-  const [serving, kubelet, account] = await Promise.all([
-    pki.issue({ commonName: 'kube-apiserver', addresses: [...new Set(names)] }),
-    pki.issue({ commonName: 'kube-apiserver-kubelet-client', organizations: ['system:masters'] }),
-    rsaKeyPair(),
-  ]);
+  const serving = pki.issue({ commonName: 'kube-apiserver', addresses: [...new Set(names)] });
+  const kubelet = pki.issue({ commonName: 'kube-apiserver-kubelet-client', organizations: ['system:masters'] });
+  const account = await tokenKeyPair();
   return {
     ca: write('ca.crt', pki.caCert),
     serving: { cert: write('apiserver.crt', serving.cert), key: write('apiserver.key', serving.key) },

@@ -43,8 +43,8 @@ export async function startKueue(context: Context, options: KueueOptions = {}): 
   const url = options.webhooks === true ? `https://127.0.0.1:${webhookPort}` : undefined;
   await client.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE } });
   await Promise.all([
-    client.apply(await certificates(controlPlane.pki, certDir)),
-    client.apply(customResources(module)),
+    client.apply(certificates(controlPlane.pki, certDir)),
+    ...customResources(module).map((crd) => applyCustomResource(client, crd)),
     client.apply(webhookConfigurations(module, url)),
   ]);
   const config = join(supervisor.state.runDir, 'kueue.yaml');
@@ -52,7 +52,7 @@ export async function startKueue(context: Context, options: KueueOptions = {}): 
     config,
     stringify({ ...configuration({ certDir, webhookPort, healthPort, metricsPort }, options), ...options.config }),
   );
-  const kubeconfig = await controlPlane.kubeconfigForUser('system:kueue', ['system:masters']);
+  const kubeconfig = controlPlane.kubeconfigForUser('system:kueue', ['system:masters']);
   await supervisor.spawn({
     name: 'kueue',
     command: program,
@@ -92,13 +92,15 @@ function configuration(
     // Users of gangs run with it, and it shows in conditions (PodsReady) when the whole gang is up.
     waitForPodsReady: { timeout: '10m', blockAdmission: false },
     integrations: { frameworks: [...frameworks] },
+    // Its server has a fixed port on all interfaces: two clusters on one machine would fight for it.
+    featureGates: { VisibilityOnDemand: false },
   };
 }
 
 // Kueue's rotator accepts a certificate that is valid for its service name. Ours also names the loopback address, so that
 // its webhooks can be called by URL, and it lies in the Secret and in certDir from the start, so nothing has to be copied.
-async function certificates(pki: Pki, certDir: string): Promise<Draft> {
-  const { cert, key } = await pki.issue({
+function certificates(pki: Pki, certDir: string): Draft {
+  const { cert, key } = pki.issue({
     commonName: 'kueue',
     addresses: [`kueue-webhook-service.${NAMESPACE}.svc`, '127.0.0.1'],
   });
@@ -109,18 +111,29 @@ async function certificates(pki: Pki, certDir: string): Promise<Draft> {
   return { apiVersion: 'v1', kind: 'Secret', metadata: { name: SECRET, namespace: NAMESPACE }, stringData: data };
 }
 
-function customResources(module: string): Draft[] {
+interface CustomResource {
+  name: string;
+  text: string;
+}
+
+// As text: one of them has 1.4 MB, and the API server takes YAML. The stanza goes in as the first lines of `spec`.
+function customResources(module: string): CustomResource[] {
   const dir = join(module, 'config/components/crd/bases');
+  const service = { name: 'kueue-webhook-service', namespace: NAMESPACE, path: '/convert' };
+  const conversion = { strategy: 'Webhook', webhook: { clientConfig: { service }, conversionReviewVersions: ['v1'] } };
   return readdirSync(dir)
     .filter((file) => file.endsWith('.yaml'))
-    .flatMap((file) => documents(join(dir, file)))
-    .map((crd) => {
-      const spec = crd['spec'] as { names: { plural: string } };
-      if (!CONVERTED.includes(spec.names.plural)) return crd;
-      const service = { name: 'kueue-webhook-service', namespace: NAMESPACE, path: '/convert' };
-      const conversion = { strategy: 'Webhook', webhook: { clientConfig: { service }, conversionReviewVersions: ['v1'] } };
-      return { ...crd, spec: { ...spec, conversion } };
+    .map((file) => {
+      const [group = '', plural = ''] = file.replace('.yaml', '').split('_');
+      const text = readFileSync(join(dir, file), 'utf8');
+      const stanza = CONVERTED.includes(plural) ? `spec:\n  conversion: ${JSON.stringify(conversion)}\n` : 'spec:\n';
+      return { name: `${plural}.${group}`, text: text.replace(/^spec:\n/m, stanza) };
     });
+}
+
+async function applyCustomResource(client: ClusterClient, { name, text }: CustomResource): Promise<void> {
+  const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}?fieldManager=harbinger-test`;
+  await client.request('PATCH', path, text, 'application/apply-patch+yaml');
 }
 
 interface Webhook {

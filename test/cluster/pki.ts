@@ -22,23 +22,26 @@ const LIFETIME_MS = 24 * 3600 * 1000;
 // Clocks of processes on one machine agree, but certificates have whole seconds only.
 const BACKDATE_MS = 60_000;
 
-/** Certificate authority of one test cluster. */
+/**
+ * Certificate authority of one test cluster. All its certificates share one key pair: making keys is what takes time, and
+ * who may read the files of one component may read those of all.
+ */
 export class Pki {
   readonly caCert: string;
-  readonly #ca: forge.pki.Certificate;
-  readonly #key: forge.pki.rsa.PrivateKey;
   /** The authority's own key, for those who have to hand it to a component (Kueue's rotator wants it in its Secret). */
   readonly caKey: string;
+  readonly #ca: forge.pki.Certificate;
+  readonly #leaf: RsaPair;
 
-  private constructor(ca: forge.pki.Certificate, key: string) {
+  private constructor(ca: forge.pki.Certificate, key: string, leaf: RsaPair) {
     this.#ca = ca;
+    this.#leaf = leaf;
     this.caKey = key;
-    this.#key = forge.pki.privateKeyFromPem(key);
     this.caCert = forge.pki.certificateToPem(ca);
   }
 
   static async create(commonName: string): Promise<Pki> {
-    const pair = await rsaKeyPair();
+    const [pair, leaf] = await Promise.all([rsaKeyPair(), rsaKeyPair()]);
     const cert = blank({ commonName }, pair.publicKey);
     cert.setIssuer(cert.subject.attributes);
     cert.setExtensions([
@@ -47,13 +50,12 @@ export class Pki {
       { name: 'subjectKeyIdentifier' },
     ]);
     cert.sign(forge.pki.privateKeyFromPem(pair.privateKey), forge.md.sha256.create());
-    return new Pki(cert, pair.privateKey);
+    return new Pki(cert, pair.privateKey, leaf);
   }
 
   /** Issues a certificate for client and server use. */
-  async issue(request: CertificateRequest): Promise<KeyPair> {
-    const pair = await rsaKeyPair();
-    const cert = blank(request, pair.publicKey);
+  issue(request: CertificateRequest): KeyPair {
+    const cert = blank(request, this.#leaf.publicKey);
     cert.setIssuer(this.#ca.subject.attributes);
     const names = (request.addresses ?? []).map((a) => (isIP(a) ? { type: 7, ip: a } : { type: 2, value: a }));
     cert.setExtensions([
@@ -61,9 +63,14 @@ export class Pki {
       { name: 'extKeyUsage', serverAuth: true, clientAuth: true },
       ...(names.length > 0 ? [{ name: 'subjectAltName', altNames: names }] : []),
     ]);
-    cert.sign(this.#key, forge.md.sha256.create());
-    return { cert: forge.pki.certificateToPem(cert), key: pair.privateKey };
+    cert.sign(forge.pki.privateKeyFromPem(this.caKey), forge.md.sha256.create());
+    return { cert: forge.pki.certificateToPem(cert), key: this.#leaf.privateKey };
   }
+}
+
+interface RsaPair {
+  publicKey: string;
+  privateKey: string;
 }
 
 function blank(request: CertificateRequest, publicKey: string): forge.pki.Certificate {
@@ -80,12 +87,18 @@ function blank(request: CertificateRequest, publicKey: string): forge.pki.Certif
   return cert;
 }
 
-/** RSA 2048 key pair as PEM; made by Node's native code, since forge's takes seconds. */
-export async function rsaKeyPair(): Promise<{ publicKey: string; privateKey: string }> {
-  return promisify(generateKeyPair)('rsa', {
+// Made by Node's native code, since forge's takes seconds; PKCS#1 is the one form that forge and all Go programs here read.
+const rsaKeyPair = (): Promise<RsaPair> =>
+  promisify(generateKeyPair)('rsa', {
     modulusLength: 2048,
     publicKeyEncoding: { type: 'spki', format: 'pem' },
-    // PKCS#1, the one form that forge and all Go programs of a control plane read.
     privateKeyEncoding: { type: 'pkcs1', format: 'pem' },
   });
-}
+
+/** PEM key pair (P-256) by which tokens of ServiceAccounts are signed. */
+export const tokenKeyPair = (): Promise<{ publicKey: string; privateKey: string }> =>
+  promisify(generateKeyPair)('ec', {
+    namedCurve: 'P-256',
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+    privateKeyEncoding: { type: 'sec1', format: 'pem' },
+  });

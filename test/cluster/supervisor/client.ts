@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, openSync, closeSync, rmSync } from 'node:fs';
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -115,7 +115,11 @@ export class Supervisor {
   /** A probe for `until`: gives up with the end of the log when the process has exited. */
   async mustRun(name: string): Promise<void> {
     const child = (await this.list()).find((c) => c.name === name);
-    if (child && !child.running) throw new GiveUp(`${name} has exited (${child.exit}); see ${child.log}`);
+    if (!child || child.running) return;
+    const end = readFileSync(child.log, 'utf8').trimEnd().split('\n').slice(-3);
+    throw new GiveUp(
+      `${name} has exited (${child.exit}); see ${child.log}, which ends with\n${end.map((l) => l.slice(0, 600)).join('\n')}`,
+    );
   }
 
   /** Adds facts to the state file. */
