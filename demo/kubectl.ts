@@ -21,11 +21,16 @@ export class Kubectl {
 
   /** Runs `kubectl ARGS`, keeps its output under the command line's name and returns it. Fails if kubectl does. */
   async show(args: readonly string[]): Promise<{ command: string; output: string }> {
-    const command = ['kubectl', ...args].join(' ');
+    const command = ['kubectl', ...args.map(quoted)].join(' ');
     const { stdout } = await run(this.#binary, ['--kubeconfig', this.#kubeconfig, ...args], { timeout: 60_000, maxBuffer: 16 << 20 });
     writeFileSync(join(this.#dir, `${slug(command)}.txt`), `$ ${command}\n${stdout}`);
     return { command, output: stdout };
   }
+}
+
+/** An argument as it has to be typed into a shell. */
+function quoted(argument: string): string {
+  return /^[A-Za-z0-9_.,:=/@-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`;
 }
 
 function slug(command: string): string {

@@ -29,19 +29,23 @@ async function main(): Promise<number> {
     narrator.problem(`${signal}: ending the demo and taking down what it started`);
     interrupted.abort(new Error(`interrupted by ${signal}`));
   });
+  // A cluster that is still starting is not waited for: its supervisor sees this process end and takes everything down.
+  const aborted = new Promise<never>((_, reject) => interrupted.signal.addEventListener('abort', () => reject(interrupted.signal.reason as Error)));
+  aborted.catch(() => undefined);
 
   const run: Run = { settings, narrator, signal: interrupted.signal, id: randomUUID().slice(0, 8), shuffle: (n) => randomInt(n), legs: [], prewarm: null };
   let cluster: Cluster | undefined;
   let failure: unknown;
   try {
-    cluster = await Cluster.start({
+    const starting = Cluster.start({
       name: 'demo',
       kueue: true,
       nodes: choice.nodes === 'real' ? { real: settings.nodeCount } : { fake: { count: settings.nodeCount, linkMbit: settings.linkMbit } },
       registry: choice.nodes === 'real' ? { rateMbit: settings.linkMbit } : true,
       say: (line) => narrator.note(line),
     });
-    await play(run, cluster);
+    cluster = await Promise.race([starting, aborted]);
+    await Promise.race([play(run, cluster), aborted]);
   } catch (error) {
     failure = error;
     narrator.problem(error instanceof Error ? error.message : String(error));
