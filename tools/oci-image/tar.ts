@@ -59,7 +59,8 @@ export function* tar(entries: readonly Entry[]): Generator<Buffer> {
 
 function splitName(name: string): [prefix: string, name: string] {
   if (Buffer.byteLength(name) <= 100) return ['', name];
-  const slash = name.indexOf('/', name.length - 101);
+  // The slash that ends a directory's name is no place to split.
+  const slash = name.slice(0, -1).indexOf('/', name.length - 101);
   const parts: [string, string] = [name.slice(0, slash), name.slice(slash + 1)];
   if (slash < 0 || Buffer.byteLength(parts[0]) > 155 || Buffer.byteLength(parts[1]) > 100) {
     throw new Error(`tar entry ${name}: the name is too long for a ustar header; use at most 100 bytes after the last slash and 255 in all`);
