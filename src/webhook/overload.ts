@@ -74,9 +74,13 @@ export class Overload {
 }
 
 const SAMPLE_MS = 50;
-const KEPT_SAMPLES = 4;
+const KEPT_SAMPLES = 3;
 
-/** Measures how late timers fire: the worst of the last 200 ms. `monotonic` must not jump with the wall clock. */
+/**
+ * Measures how late timers fire, as the least of the last three samples: a standing delay means more work than time, while one
+ * stall (a garbage collection, a busy node) is over when it is seen, and shedding would only add to its harm. The idea is CoDel's
+ * (RFC 8289 section 3.2). `monotonic` must not jump with the wall clock.
+ */
 export class LagMeter {
   readonly #clock: Clock;
   readonly #monotonic: () => number;
@@ -89,7 +93,7 @@ export class LagMeter {
   }
 
   get lagMs(): number {
-    return Math.max(0, ...this.#samples);
+    return this.#samples.length < KEPT_SAMPLES ? 0 : Math.max(0, Math.min(...this.#samples));
   }
 
   start(): void {

@@ -7,6 +7,9 @@ import { notYet, until } from '../../cluster/until.js';
 import type { Images } from './ground.js';
 import { ACCELERATED, DECISIONS, NS, POLICY, decisionsOf, imageOf, metric, mutated, namespace, pod, policy, pushPair, pushPlain, untilOutcome, verdictOf } from './ground.js';
 
+/** A busy test machine stalls processes; what that does to admissions is not what these tests are about. */
+const BUDGETS = { eventLoopLagMs: 2_000 };
+
 /** A registry that takes connections and never says a word. */
 async function silentRegistry(): Promise<{ host: string; server: Server }> {
   const server = createServer((socket) => socket.on('error', () => undefined));
@@ -29,7 +32,7 @@ describe('admission', () => {
     app = await pushPair(cluster, 'team/app');
     await cluster.client.apply([namespace(), namespace('opted-out', { 'harbinger.dev/accelerate': 'false' })]);
     const registries = [host, silent.host, '127.0.0.1:1'].map((h) => ({ host: h, plainHTTP: true, allowLocalAddresses: true }));
-    harbinger = await cluster.installHarbinger({ controllers: 0, config: { registries } });
+    harbinger = await cluster.installHarbinger({ controllers: 0, config: { registries, budgets: BUDGETS } });
     await cluster.client.apply(policy('all', { match: { images: [`${host}/**`, `${silent.host}/**`, '127.0.0.1:1/**'], excludeImages: [`${host}/excluded/**`] } }));
     await untilOutcome(cluster, app.source, 'accelerated');
   }, 300_000);
@@ -242,7 +245,7 @@ describe('admission', () => {
   });
 
   test.each(['Observe', 'Off'])('mode %s changes nothing', async (mode) => {
-    const config = { registries: [{ host, plainHTTP: true, allowLocalAddresses: true }], mode };
+    const config = { registries: [{ host, plainHTTP: true, allowLocalAddresses: true }], budgets: BUDGETS, mode };
     harbinger.writeConfig(config);
     await until(`mode ${mode} to be in force`, async () => imageOf(await create(app.source)) === app.source);
     const admitted = await create(app.source);
