@@ -17,8 +17,8 @@ export interface CertificateRequest {
   addresses?: readonly string[];
 }
 
-// Test clusters live for minutes; a day is enough and shows nobody a long-lived admin certificate.
-const LIFETIME_MS = 24 * 3600 * 1000;
+// Test clusters live for minutes, but Kueue's rotator replaces what ends within 90 days, and then serves another authority.
+const LIFETIME_MS = 180 * 24 * 3600 * 1000;
 // Clocks of processes on one machine agree, but certificates have whole seconds only.
 const BACKDATE_MS = 60_000;
 
@@ -48,6 +48,8 @@ export class Pki {
       { name: 'basicConstraints', cA: true, critical: true },
       { name: 'keyUsage', keyCertSign: true, cRLSign: true, digitalSignature: true, critical: true },
       { name: 'subjectKeyIdentifier' },
+      // Kueue's rotator keeps the authority in its Secret only if that is a certificate for this very name.
+      { name: 'subjectAltName', altNames: [{ type: 2, value: 'kueue-ca' }] },
     ]);
     cert.sign(forge.pki.privateKeyFromPem(pair.privateKey), forge.md.sha256.create());
     return new Pki(cert, pair.privateKey, leaf);
