@@ -1,7 +1,7 @@
 import { INSTALL } from '../api/names.js';
 import type { HarbingerConfig } from '../config/schema.js';
-import { loadConfig } from '../config/load.js';
-import { watchConfig } from '../config/watch.js';
+import type { Settings } from '../config/follow.js';
+import { followConfig } from '../config/follow.js';
 import { KubeClient } from '../kube/client.js';
 import { Reflector } from '../kube/reflector.js';
 import { RESOURCE } from '../kube/resources.js';
@@ -38,8 +38,8 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
   const log = createLog({ level: options.logLevel, name: 'webhook' });
   // First of all: as process 1, Node ignores signals that nobody handles.
   const shutdown = onShutdown(log, [], { deadlineMs: options.drainDelay + DRAIN_DEADLINE_MS + 5_000 });
-  const settings = await followConfig(options, log);
   const clock = systemClock;
+  const settings = await followConfig(options.config, { clock, log });
   const metrics = new Metrics().withDefaults();
   const admission = new AdmissionMetrics(metrics, monotonic);
   const client = await KubeClient.fromKubeconfig(options.kubeconfig, { userAgent: `harbinger-webhook/${VERSION}` });
@@ -83,30 +83,6 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
     { name: 'api client', run: () => client.close() },
     { name: 'health', run: () => health.stop() },
   );
-}
-
-/** The configuration in force, and who wants to hear of a new one. */
-interface Settings {
-  readonly current: HarbingerConfig;
-  onChange(listener: (config: HarbingerConfig) => void): void;
-  stop(): void;
-}
-
-async function followConfig({ config: path }: WebhookOptions, log: Log): Promise<Settings> {
-  let current = await loadConfig(path);
-  const listeners: ((config: HarbingerConfig) => void)[] = [];
-  const take = (config: HarbingerConfig): void => {
-    current = config;
-    for (const listener of listeners) listener(config);
-  };
-  const watch = path === undefined ? undefined : watchConfig({ path, current, clock: systemClock, log, onChange: take });
-  return {
-    get current() {
-      return current;
-    },
-    onChange: (listener) => void listeners.push(listener),
-    stop: () => watch?.stop(),
-  };
 }
 
 /** A changed list of registries makes a new client; what the old one remembers may no longer be allowed. */

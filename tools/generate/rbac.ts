@@ -64,7 +64,7 @@ const controller: Grants = {
     rule(GROUP, ['imageprewarms/status'], ['patch']),
     rule(GROUP, ['accelerationpolicies', 'prewarmcheckconfigs'], READ),
     rule('', ['nodes', 'namespaces'], READ),
-    rule('batch', ['jobs'], ['get', ...READ]),
+    rule('batch', ['jobs'], READ),
     // patch on workloads stamps the deadline of a hold before the hold begins.
     rule(KUEUE, ['workloads'], [...READ, 'patch']),
     rule(KUEUE, ['workloads/status', 'admissionchecks/status'], ['patch']),
@@ -74,6 +74,8 @@ const controller: Grants = {
   own: [
     rule('apps', ['daemonsets'], [...READ, 'create', 'patch', 'delete']),
     rule('', ['pods'], READ),
+    // A DaemonSet whose Pods are refused says so in an event only.
+    rule('events.k8s.io', ['events'], READ),
     ...lease(INSTALL.controllerLease),
   ],
 };
