@@ -1,7 +1,7 @@
 import { LEGS } from '../src/cli/timeline/model.js';
 import type { GangTimes, LegName } from '../src/cli/timeline/model.js';
 import { floorSeconds } from './settings.js';
-import type { NodeKind } from './settings.js';
+import type { NodeKind } from '../test/cluster/choose-nodes.js';
 
 /** Steps of a run in the order in which they are expected. A run has succeeded when each was observed through the API. */
 export const STEPS = [

@@ -1,6 +1,6 @@
-/** Everything about a run of the demo that a number or a name decides. */
-export type NodeKind = 'real' | 'fake';
+import type { NodeKind } from '../test/cluster/choose-nodes.js';
 
+/** Everything about a run of the demo that a number or a name decides. */
 export interface Settings {
   nodes: NodeKind;
   nodeCount: number;

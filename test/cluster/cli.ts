@@ -2,9 +2,9 @@
 // Variables: NODES=real|fake, COUNT=nodes (3), NAME=hand.
 import { existsSync, rmSync } from 'node:fs';
 import { relative } from 'node:path';
+import { chooseNodes } from './choose-nodes.js';
 import { Cluster } from './cluster.js';
-import { canRunRealNodes, examine, report } from './doctor.js';
-import { ensurePackages } from './packages/index.js';
+import { examine, report } from './doctor.js';
 import { statePath } from './paths.js';
 import { isAlive } from './process-identity.js';
 import { Supervisor } from './supervisor/client.js';
@@ -14,7 +14,9 @@ const name = process.env['NAME'] ?? 'hand';
 
 async function up(): Promise<void> {
   const count = Number(process.env['COUNT'] ?? 3);
-  const real = await wantsRealNodes();
+  const choice = await chooseNodes(process.env['NODES'] ?? '', (line) => console.log(line));
+  const real = choice.nodes === 'real';
+  console.log(`${choice.nodes} nodes: ${choice.why}`);
   const begun = performance.now();
   const cluster = await Cluster.start({ name, nodes: real ? { real: count } : { fake: count }, kueue: true });
   await cluster.kueueQueue();
@@ -29,19 +31,6 @@ Try next:
   kubectl get nodes,clusterqueues
   kubectl apply -k manifests && kubectl get crd | grep harbinger
   make cluster-down${name === 'hand' ? '' : ` NAME=${name}`}`);
-}
-
-/** NODES decides; without it, real nodes where they can run. Says in one line why it takes fake ones. */
-async function wantsRealNodes(): Promise<boolean> {
-  const wanted = process.env['NODES'];
-  if (wanted === 'fake') return false;
-  const able = canRunRealNodes();
-  const packages = able.ok ? await ensurePackages((line) => console.log(line)) : undefined;
-  if (able.ok && packages?.ok) return true;
-  const why = packages && !packages.ok ? packages.why : able.why;
-  if (wanted === 'real') throw new Error(`no real nodes on this machine: ${why}`);
-  console.log(`fake nodes, since real ones cannot run here: ${why}`);
-  return false;
 }
 
 async function down(): Promise<void> {

@@ -1,6 +1,7 @@
-import { canRunRealNodes } from '../test/cluster/doctor.js';
-import { ensurePackages } from '../test/cluster/packages/index.js';
-import type { NodeKind } from './settings.js';
+import { canRunRealNodes } from './doctor.js';
+import { ensurePackages } from './packages/index.js';
+
+export type NodeKind = 'real' | 'fake';
 
 export interface NodeChoice {
   nodes: NodeKind;
@@ -17,7 +18,8 @@ export async function chooseNodes(wanted: string, say: (line: string) => void): 
   if (wanted !== '' && wanted !== 'real') throw new Error(`NODES=${wanted} is not known: use NODES=real or NODES=fake`);
   const problem = await obstacle(say);
   if (problem === undefined) return { nodes: 'real', why: 'a kubelet and a containerd each, in network namespaces' };
-  if (wanted === 'real') throw new Error(`NODES=real is not possible here: ${problem}. "make doctor" tells more; NODES=fake runs everywhere`);
+  if (wanted === 'real')
+    throw new Error(`NODES=real is not possible here: ${problem}. "make doctor" tells more; NODES=fake runs everywhere`);
   return { nodes: 'fake', why: `real ones are not possible here: ${problem}` };
 }
 
