@@ -49,12 +49,18 @@ export function gangTimes(observations: readonly Observation[], names: LegNames)
     ...(queuedAt === undefined ? [`Workload of Job ${names.job}`] : []),
     ...(quotaFreeAt === undefined ? [`release of the quota of Job ${names.blocker}`] : []),
     ...(admittedAt === undefined ? [`admission of the Workload of Job ${names.job}`] : []),
-    ...(running.size < names.pods ? [`${names.pods} running Pods of Job ${names.job} on nodes of their own (seen: ${running.size})`] : []),
+    ...(running.size < names.pods
+      ? [`${names.pods} running Pods of Job ${names.job} on nodes of their own (seen: ${running.size})`]
+      : []),
   ];
-  if (queuedAt === undefined || quotaFreeAt === undefined || admittedAt === undefined || missing.length > 0) return { ok: false, missing };
+  if (queuedAt === undefined || quotaFreeAt === undefined || admittedAt === undefined || missing.length > 0)
+    return { ok: false, missing };
   const all = [...running.values()];
   const times = { queuedAt, quotaFreeAt, admittedAt, firstRunningAt: Math.min(...all), lastRunningAt: Math.max(...all) };
-  return { ok: true, times: { leg: names.leg, pods: names.pods, ...times, nodes: nodeTimes(observations, pods, running, names) } };
+  return {
+    ok: true,
+    times: { leg: names.leg, pods: names.pods, ...times, nodes: nodeTimes(observations, pods, running, names) },
+  };
 }
 
 /** The blocker's quota is free when its Workload is gone or finished, which is when Kueue takes it out of its books. */
@@ -62,18 +68,36 @@ function quotaFree(observations: readonly Observation[], blocker: string): numbe
   const workload = observations.filter((o) => o.resource === 'workloads' && ownerOf(o.object) === blocker);
   const held = workload.findIndex((o) => isTrue(o.object.status?.conditions, 'QuotaReserved'));
   if (held < 0) return undefined;
-  return workload.slice(held).find((o) => o.type === 'DELETED' || isTrue(o.object.status?.conditions, 'Finished') || !isTrue(o.object.status?.conditions, 'QuotaReserved'))?.at;
+  return workload
+    .slice(held)
+    .find(
+      (o) =>
+        o.type === 'DELETED' ||
+        isTrue(o.object.status?.conditions, 'Finished') ||
+        !isTrue(o.object.status?.conditions, 'QuotaReserved'),
+    )?.at;
 }
 
-function nodeTimes(all: readonly Observation[], pods: readonly Observation[], running: ReadonlyMap<string, number>, names: LegNames): NodeTimes[] {
+function nodeTimes(
+  all: readonly Observation[],
+  pods: readonly Observation[],
+  running: ReadonlyMap<string, number>,
+  names: LegNames,
+): NodeTimes[] {
   const { digest } = names;
-  const pullers = digest === undefined ? [] : all.filter((o) => o.resource === 'pods' && o.type !== 'DELETED' && pullsDigest(o.object, digest));
+  const pullers =
+    digest === undefined ? [] : all.filter((o) => o.resource === 'pods' && o.type !== 'DELETED' && pullsDigest(o.object, digest));
   const from = firstByNode(names.leg === 'cold' ? pods : pullers);
   const to = names.leg === 'cold' ? running : firstByNode(pullers.filter((o) => isStarted(o.object)));
   return [...running.keys()].sort().map((node) => {
     const pullFrom = from.get(node);
     const pullTo = to.get(node);
-    return { node, ...(pullFrom === undefined ? {} : { pullFrom }), ...(pullTo === undefined ? {} : { pullTo }), runningAt: running.get(node) ?? 0 };
+    return {
+      node,
+      ...(pullFrom === undefined ? {} : { pullFrom }),
+      ...(pullTo === undefined ? {} : { pullTo }),
+      runningAt: running.get(node) ?? 0,
+    };
   });
 }
 
@@ -101,5 +125,8 @@ export function isStarted(pod: Seen): boolean {
 }
 
 export function pullsDigest(pod: Seen, digest: string): boolean {
-  return pod.metadata.labels?.[LABEL.puller] !== undefined && (pod.spec?.volumes ?? []).some((v) => v.image?.reference?.endsWith(`@${digest}`) === true);
+  return (
+    pod.metadata.labels?.[LABEL.puller] !== undefined &&
+    (pod.spec?.volumes ?? []).some((v) => v.image?.reference?.endsWith(`@${digest}`) === true)
+  );
 }

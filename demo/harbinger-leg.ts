@@ -23,9 +23,13 @@ export async function playHarbingerLeg(stage: Stage): Promise<HarbingerLeg> {
   const measured = await playLeg(stage, {
     leg: 'harbinger',
     prewarm: true,
-    blockerHoldsQuota: (blocker) => narrator.step('blocker-holds-quota', `a blocker fills the queue: Workload ${blocker.metadata.name} is Admitted`),
+    blockerHoldsQuota: (blocker) =>
+      narrator.step('blocker-holds-quota', `a blocker fills the queue: Workload ${blocker.metadata.name} is Admitted`),
     queued: async (workload, job) => {
-      narrator.step('gang-queued', `Job ${job} waits: Workload ${workload.metadata.name} has no quota, check ${checkState(workload) ?? 'not listed yet'}`);
+      narrator.step(
+        'gang-queued',
+        `Job ${job} waits: Workload ${workload.metadata.name} has no quota, check ${checkState(workload) ?? 'not listed yet'}`,
+      );
       const warm = await warmWhileQueued(stage, job);
       prewarm = warm.prewarm;
       resolved = warm.resolved;
@@ -33,7 +37,11 @@ export async function playHarbingerLeg(stage: Stage): Promise<HarbingerLeg> {
     },
     blockerEnded: (at) => narrator.step('blocker-ended', 'the quota of the blocker is free', at),
     running: async (job, { times }) => {
-      narrator.step('gang-admitted', `Job ${job} is Admitted ${secondsText((times.admittedAt - times.quotaFreeAt) / 1000)} after that`, times.admittedAt);
+      narrator.step(
+        'gang-admitted',
+        `Job ${job} is Admitted ${secondsText((times.admittedAt - times.quotaFreeAt) / 1000)} after that`,
+        times.admittedAt,
+      );
       checkDigest(stage, job, resolved);
       const wait = secondsText((times.lastRunningAt - times.quotaFreeAt) / 1000);
       narrator.step('gang-running', `all ${times.pods} Pods run ${wait} after free quota`, times.lastRunningAt);
@@ -62,23 +70,37 @@ async function warmWhileQueued(stage: Stage, job: string): Promise<Warmed> {
   });
   const record = recordOf(pulling);
   if (record === undefined) throw new Error('an ImagePrewarm lost its record of the image');
-  narrator.step('nodes-warming', `pullers hold ${record.resolved.split('/').slice(1).join('/').slice(0, 40)}… in a volume on ${pullersOf(stage, record.digest).length} or more nodes; nothing of the image runs`);
+  narrator.step(
+    'nodes-warming',
+    `pullers hold ${record.resolved.split('/').slice(1).join('/').slice(0, 40)}… in a volume on ${pullersOf(stage, record.digest).length} or more nodes; nothing of the image runs`,
+  );
   const progress = followProgress(stage, job);
   let warm: ImagePrewarm;
   try {
-    warm = await waitForPrewarm(stage, job, { to: 'to be Ready with every desired node warm', timeoutMs: settings.pullDeadlineMs, check: isWarm });
+    warm = await waitForPrewarm(stage, job, {
+      to: 'to be Ready with every desired node warm',
+      timeoutMs: settings.pullDeadlineMs,
+      check: isWarm,
+    });
   } finally {
     await progress.stop();
   }
   const seconds = (Date.now() - startedAt) / 1000;
   const nodes = warm.status?.nodes;
   const started = pullersOf(stage, record.digest).filter(isStarted);
-  if (started.length < (nodes?.desired ?? 0)) throw new Error(`ImagePrewarm ${job} says ${nodes?.warm} nodes are warm, but only ${started.length} pullers run`);
-  narrator.step('nodes-warm', `${nodes?.warm}/${nodes?.desired} nodes are warm after ${secondsText(seconds)}: a started puller on each, seen by us too`);
+  if (started.length < (nodes?.desired ?? 0))
+    throw new Error(`ImagePrewarm ${job} says ${nodes?.warm} nodes are warm, but only ${started.length} pullers run`);
+  narrator.step(
+    'nodes-warm',
+    `${nodes?.warm}/${nodes?.desired} nodes are warm after ${secondsText(seconds)}: a started puller on each, seen by us too`,
+  );
   const workload = await checkReadyWithoutQuota(stage, job);
   narrator.step('check-ready-without-quota', `check is Ready and Workload ${workload.metadata.name} still holds no quota`);
   await showPrewarm(stage);
-  return { ...record, prewarm: { nodesDesired: nodes?.desired ?? 0, nodesWarm: nodes?.warm ?? 0, seconds: Number(seconds.toFixed(1)) } };
+  return {
+    ...record,
+    prewarm: { nodesDesired: nodes?.desired ?? 0, nodesWarm: nodes?.warm ?? 0, seconds: Number(seconds.toFixed(1)) },
+  };
 }
 
 /** Moves a bar with the bytes that the link has carried, since the API has no progress below a whole image; kubectl is shown halfway. */
@@ -129,7 +151,10 @@ function checkDigest(stage: Stage, job: string, resolved: string): void {
   const images = podsOf(stage, job).map((p) => p.spec?.containers?.[0]?.image);
   const other = images.find((image) => image !== resolved);
   if (other !== undefined) throw new Error(`a Pod of Job ${job} has image ${other}; recorded for the gang is ${resolved}`);
-  stage.narrator.step('pods-carry-recorded-digest', `all ${images.length} Pods carry the recorded ${resolved.slice(-12)}, though the Job names a tag`);
+  stage.narrator.step(
+    'pods-carry-recorded-digest',
+    `all ${images.length} Pods carry the recorded ${resolved.slice(-12)}, though the Job names a tag`,
+  );
 }
 
 async function pullersGone(stage: Stage, resolved: string): Promise<void> {
@@ -167,7 +192,13 @@ function prewarmOf(stage: Stage, job: string): ImagePrewarm | undefined {
 
 function isWarm(prewarm: ImagePrewarm): boolean {
   const { nodes, conditions } = prewarm.status ?? {};
-  return isTrue(conditions, 'Ready') && findCondition(conditions, 'Ready')?.reason === 'AllNodesWarm' && nodes !== undefined && nodes.desired > 0 && nodes.warm === nodes.desired;
+  return (
+    isTrue(conditions, 'Ready') &&
+    findCondition(conditions, 'Ready')?.reason === 'AllNodesWarm' &&
+    nodes !== undefined &&
+    nodes.desired > 0 &&
+    nodes.warm === nodes.desired
+  );
 }
 
 function recordOf(prewarm: ImagePrewarm): { resolved: string; digest: string } | undefined {
@@ -182,5 +213,8 @@ function pullersOf(stage: Stage, digest: string | undefined): Seen[] {
 
 /** For the story of a failure: whatever runs in Harbinger's namespace. */
 function allPullers(stage: Stage): unknown[] {
-  return stage.observer.list('pods').filter((p) => p.metadata.namespace === HARBINGER_NAMESPACE).map(brief);
+  return stage.observer
+    .list('pods')
+    .filter((p) => p.metadata.namespace === HARBINGER_NAMESPACE)
+    .map(brief);
 }

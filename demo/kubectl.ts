@@ -22,7 +22,10 @@ export class Kubectl {
   /** Runs `kubectl ARGS`, keeps its output under the command line's name and returns it. Fails if kubectl does. */
   async show(args: readonly string[]): Promise<{ command: string; output: string }> {
     const command = ['kubectl', ...args.map(quoted)].join(' ');
-    const { stdout } = await run(this.#binary, ['--kubeconfig', this.#kubeconfig, ...args], { timeout: 60_000, maxBuffer: 16 << 20 });
+    const { stdout } = await run(this.#binary, ['--kubeconfig', this.#kubeconfig, ...args], {
+      timeout: 60_000,
+      maxBuffer: 16 << 20,
+    });
     writeFileSync(join(this.#dir, `${slug(command)}.txt`), `$ ${command}\n${stdout}`);
     return { command, output: stdout };
   }

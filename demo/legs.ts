@@ -68,7 +68,9 @@ async function allRunning(stage: Stage, job: string, timeoutMs: number): Promise
     probe: () => {
       const workload = workloadOf(stage, job);
       const running = podsOf(stage, job).filter(isRunning);
-      return isTrue(workload?.['status']?.conditions, 'Admitted') && running.length === stage.settings.nodeCount ? workload : undefined;
+      return isTrue(workload?.['status']?.conditions, 'Admitted') && running.length === stage.settings.nodeCount
+        ? workload
+        : undefined;
     },
     timeoutMs,
     last: () => ({ workload: brief(workloadOf(stage, job)), pods: podsOf(stage, job).map(brief) }),

@@ -30,17 +30,30 @@ async function main(): Promise<number> {
     interrupted.abort(new Error(`interrupted by ${signal}`));
   });
   // A cluster that is still starting is not waited for: its supervisor sees this process end and takes everything down.
-  const aborted = new Promise<never>((_, reject) => interrupted.signal.addEventListener('abort', () => reject(interrupted.signal.reason as Error)));
+  const aborted = new Promise<never>((_, reject) =>
+    interrupted.signal.addEventListener('abort', () => reject(interrupted.signal.reason as Error)),
+  );
   aborted.catch(() => undefined);
 
-  const run: Run = { settings, narrator, signal: interrupted.signal, id: randomUUID().slice(0, 8), shuffle: (n) => randomInt(n), legs: [], prewarm: null };
+  const run: Run = {
+    settings,
+    narrator,
+    signal: interrupted.signal,
+    id: randomUUID().slice(0, 8),
+    shuffle: (n) => randomInt(n),
+    legs: [],
+    prewarm: null,
+  };
   let cluster: Cluster | undefined;
   let failure: unknown;
   try {
     const starting = Cluster.start({
       name: 'demo',
       kueue: true,
-      nodes: choice.nodes === 'real' ? { real: settings.nodeCount } : { fake: { count: settings.nodeCount, linkMbit: settings.linkMbit } },
+      nodes:
+        choice.nodes === 'real'
+          ? { real: settings.nodeCount }
+          : { fake: { count: settings.nodeCount, linkMbit: settings.linkMbit } },
       registry: choice.nodes === 'real' ? { rateMbit: settings.linkMbit } : true,
       say: (line) => narrator.note(line),
     });

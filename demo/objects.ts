@@ -33,7 +33,9 @@ export function queueObjects(cpus: number): Draft[] {
       metadata: { name: QUEUE },
       spec: {
         namespaceSelector: {},
-        resourceGroups: [{ coveredResources: ['cpu'], flavors: [{ name: FLAVOR, resources: [{ name: 'cpu', nominalQuota: String(cpus) }] }] }],
+        resourceGroups: [
+          { coveredResources: ['cpu'], flavors: [{ name: FLAVOR, resources: [{ name: 'cpu', nominalQuota: String(cpus) }] }] },
+        ],
         // No onFlavors: only a check that covers all flavors is listed before quota is reserved, which is when Harbinger answers it.
         admissionChecksStrategy: { admissionChecks: [{ name: CHECK }] },
       },

@@ -62,7 +62,10 @@ export class Observer {
       const answer = probe();
       if (answer !== undefined && answer !== false) return answer;
       const left = deadline - Date.now();
-      if (left <= 0) throw new NotObserved(`${what}: not observed within ${timeoutMs / 1000} s.\nLast state: ${JSON.stringify(last(), null, 2)}`);
+      if (left <= 0)
+        throw new NotObserved(
+          `${what}: not observed within ${timeoutMs / 1000} s.\nLast state: ${JSON.stringify(last(), null, 2)}`,
+        );
       await this.#nextEvent(left);
     }
   }

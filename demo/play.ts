@@ -44,8 +44,12 @@ const ACTS: Record<LegName, (stage: Stage, run: Run) => Promise<MeasuredLeg>> = 
   cold: async (stage) => {
     stage.narrator.heading('Cold: the gang did not opt in and pulls when it has quota');
     const measured = await playLeg(stage, { leg: 'cold', prewarm: false });
-    if (measured.rewritten > 0) throw new Error(`${measured.rewritten} Pods of the cold leg had their image rewritten; the leg would not be cold`);
-    stage.narrator.step('cold-leg-measured', `all Pods run ${wait(measured)} after free quota; ${megabytes(measured.bytes)} came over the link`);
+    if (measured.rewritten > 0)
+      throw new Error(`${measured.rewritten} Pods of the cold leg had their image rewritten; the leg would not be cold`);
+    stage.narrator.step(
+      'cold-leg-measured',
+      `all Pods run ${wait(measured)} after free quota; ${megabytes(measured.bytes)} came over the link`,
+    );
     return measured;
   },
   harbinger: async (stage, run) => {
@@ -87,7 +91,10 @@ async function setUp(run: Run, cluster: Cluster): Promise<Stage> {
 
   narrator.doing('building and pushing images, each of bytes that no compressor shortens');
   const images = await pushImages(cluster.registry.host, settings, run.id);
-  narrator.step('images-pushed', `one image of ${megabytes(settings.imageBytes)} per gang in ${cluster.registry.host}, link ${settings.linkMbit} Mbit/s`);
+  narrator.step(
+    'images-pushed',
+    `one image of ${megabytes(settings.imageBytes)} per gang in ${cluster.registry.host}, link ${settings.linkMbit} Mbit/s`,
+  );
 
   await cluster.installHarbinger({ pullerImage: images.puller });
   await observer.follow('imageprewarms', 'harbinger.dev/v1alpha1/ImagePrewarm');
@@ -96,14 +103,16 @@ async function setUp(run: Run, cluster: Cluster): Promise<Stage> {
   await client.apply([namespaceObject(), ...queueObjects(settings.nodeCount)]);
   await observer.wait({
     what: `ClusterQueue ${QUEUE} and AdmissionCheck ${CHECK} Active`,
-    probe: () => ['clusterqueues', 'admissionchecks'].every((r) => observer.list(r).some((o) => isTrue(o['status']?.conditions, 'Active'))),
+    probe: () =>
+      ['clusterqueues', 'admissionchecks'].every((r) => observer.list(r).some((o) => isTrue(o['status']?.conditions, 'Active'))),
     timeoutMs: STEP_DEADLINE_MS,
     last: () => [...observer.list('clusterqueues'), ...observer.list('admissionchecks')].map(brief),
   });
   narrator.step('queue-active', `ClusterQueue ${QUEUE} has room for one gang and asks Harbinger's check ${CHECK}`);
 
   const kubectl = new Kubectl(cluster.tools['kubectl'] ?? 'kubectl', cluster.kubeconfig, `${settings.out}/outputs`);
-  const linkBytes = settings.nodes === 'real' ? () => cluster.registry.bytesSent() : async () => (await cluster.fakeNodes.bytes()).total;
+  const linkBytes =
+    settings.nodes === 'real' ? () => cluster.registry.bytesSent() : async () => (await cluster.fakeNodes.bytes()).total;
   return { settings, client, observer, narrator, images, kubectl, linkBytes };
 }
 

@@ -33,7 +33,14 @@ export function settingsFor(nodes: NodeKind, options: { keep: boolean; out: stri
   const nodeCount = 3;
   const linkMbit = 100;
   const imageBytes = nodes === 'real' ? 200 * MB : 30 * MB;
-  return { nodes, nodeCount, imageBytes, linkMbit, ...options, pullDeadlineMs: 60_000 + 3000 * floorSeconds(imageBytes * nodeCount, linkMbit) };
+  return {
+    nodes,
+    nodeCount,
+    imageBytes,
+    linkMbit,
+    ...options,
+    pullDeadlineMs: 60_000 + 3000 * floorSeconds(imageBytes * nodeCount, linkMbit),
+  };
 }
 
 /** Least time in which a link of `linkMbit` can carry `bytes`. */

@@ -13,12 +13,20 @@ export async function showWebhook(stage: Stage): Promise<void> {
   await client.apply(estargzPolicy(images.policyPattern));
 
   const rewritten = await startPod(stage, 'with-variant', images.accelerated, (d) => d.outcome === 'accelerated');
-  if (rewritten.image === images.accelerated) throw new Error(`the decision says accelerated, but the image is still ${rewritten.image}`);
-  narrator.step('pod-rewritten-to-estargz', `a Pod with ${short(images.accelerated)} runs its ${rewritten.decision.format} variant ${rewritten.image.slice(-12)}: it records this source`);
+  if (rewritten.image === images.accelerated)
+    throw new Error(`the decision says accelerated, but the image is still ${rewritten.image}`);
+  narrator.step(
+    'pod-rewritten-to-estargz',
+    `a Pod with ${short(images.accelerated)} runs its ${rewritten.decision.format} variant ${rewritten.image.slice(-12)}: it records this source`,
+  );
 
   const alone = await startPod(stage, 'without-variant', images.plain, (d) => d.outcome === 'variant-missing');
-  if (alone.image !== images.plain) throw new Error(`the decision says ${alone.decision.outcome}, but the image became ${alone.image}`);
-  narrator.step('pod-left-alone-with-reason', `a Pod with ${short(images.plain)} is left alone: ${alone.decision.outcome}${alone.decision.message === undefined ? '' : ` (${alone.decision.message})`}`);
+  if (alone.image !== images.plain)
+    throw new Error(`the decision says ${alone.decision.outcome}, but the image became ${alone.image}`);
+  narrator.step(
+    'pod-left-alone-with-reason',
+    `a Pod with ${short(images.plain)} is left alone: ${alone.decision.outcome}${alone.decision.message === undefined ? '' : ` (${alone.decision.message})`}`,
+  );
 
   const jsonpath = `jsonpath={range .items[*]}{.metadata.name}{": "}{.metadata.annotations.${ANNOTATION.decisions.replaceAll('.', '\\.')}}{"\\n"}{end}`;
   const { command, output } = await kubectl.show(['get', 'pods', '-n', NAMESPACE, '-o', jsonpath]);
@@ -41,7 +49,10 @@ async function startPod(stage: Stage, name: string, image: string, expected: (de
     const pod = (await stage.client.create(plainPod(name, image))) as Seen;
     const decision = decisionOf(pod);
     if (decision !== undefined && expected(decision)) break;
-    if (Date.now() > deadline) throw new Error(`Pod ${name} with ${image}: decision was ${JSON.stringify(decision) ?? 'not written, so the webhook was not called'}`);
+    if (Date.now() > deadline)
+      throw new Error(
+        `Pod ${name} with ${image}: decision was ${JSON.stringify(decision) ?? 'not written, so the webhook was not called'}`,
+      );
     await stage.client.delete('v1/Pod', `${NAMESPACE}/${name}`, { gracePeriodSeconds: 0 });
     await stage.client.untilGone('v1/Pod', `${NAMESPACE}/${name}`);
   }

@@ -5,21 +5,46 @@ import type { LegNames, Observation, Seen } from '../../../demo/gang-times.js';
 const DIGEST = 'sha256:abc';
 const NAMES: LegNames = { leg: 'harbinger', job: 'train', blocker: 'blocker', pods: 2, digest: DIGEST };
 
-const condition = (type: string, status: 'True' | 'False') => ({ type, status, reason: 'X', message: '', lastTransitionTime: '' });
+const condition = (type: string, status: 'True' | 'False') => ({
+  type,
+  status,
+  reason: 'X',
+  message: '',
+  lastTransitionTime: '',
+});
 
-function workload(at: number, job: string, type: Observation['type'], conditions: ReturnType<typeof condition>[] = []): Observation {
+function workload(
+  at: number,
+  job: string,
+  type: Observation['type'],
+  conditions: ReturnType<typeof condition>[] = [],
+): Observation {
   return { at, resource: 'workloads', type, object: owned('Workload', `job-${job}`, job, { status: { conditions } }) };
 }
 
 function pod(at: number, job: string, node: string | undefined, running: boolean): Observation {
-  const status = running ? { phase: 'Running', containerStatuses: [{ started: true, state: { running: {} } }] } : { phase: 'Pending' };
-  return { at, resource: 'pods', type: 'MODIFIED', object: owned('Pod', `${job}-${node}`, job, { spec: node === undefined ? {} : { nodeName: node }, status }) };
+  const status = running
+    ? { phase: 'Running', containerStatuses: [{ started: true, state: { running: {} } }] }
+    : { phase: 'Pending' };
+  return {
+    at,
+    resource: 'pods',
+    type: 'MODIFIED',
+    object: owned('Pod', `${job}-${node}`, job, { spec: node === undefined ? {} : { nodeName: node }, status }),
+  };
 }
 
 function puller(at: number, node: string, running: boolean, digest = DIGEST): Observation {
   const seen = pod(at, 'puller-x', node, running);
   const volumes = [{ image: { reference: `host/repo@${digest}` } }];
-  return { ...seen, object: { ...seen.object, metadata: { ...seen.object.metadata, labels: { 'harbinger.dev/puller': 'x' } }, spec: { ...seen.object.spec, volumes } } };
+  return {
+    ...seen,
+    object: {
+      ...seen.object,
+      metadata: { ...seen.object.metadata, labels: { 'harbinger.dev/puller': 'x' } },
+      spec: { ...seen.object.spec, volumes },
+    },
+  };
 }
 
 function owned(kind: string, name: string, owner: string, more: Partial<Seen>): Seen {
@@ -87,7 +112,9 @@ describe('gangTimes', () => {
   });
 
   test('counts a gang with two Pods on one node as not complete', () => {
-    const onOneNode = STORY.map((o) => (o.resource === 'pods' && o.object.spec?.nodeName === 'b' ? { ...o, object: { ...o.object, spec: { nodeName: 'a' } } } : o));
+    const onOneNode = STORY.map((o) =>
+      o.resource === 'pods' && o.object.spec?.nodeName === 'b' ? { ...o, object: { ...o.object, spec: { nodeName: 'a' } } } : o,
+    );
     expect(gangTimes(onOneNode, NAMES).ok).toBe(false);
   });
 

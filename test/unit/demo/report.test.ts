@@ -21,7 +21,16 @@ describe('reportOf', () => {
     const report = reportOf(INPUT);
     expect(Object.keys(report)).toEqual(['schema', 'nodes', 'queue', 'steps', 'legs', 'prewarm', 'floorSeconds', 'speedup']);
     expect(Object.keys(report.legs)).toEqual(['cold', 'harbinger', 'warm']);
-    expect(Object.keys(report.legs.cold ?? {})).toEqual(['pods', 'rewritten', 'queuedAt', 'quotaFreeAt', 'admittedAt', 'firstRunningAt', 'lastRunningAt', 'bytes']);
+    expect(Object.keys(report.legs.cold ?? {})).toEqual([
+      'pods',
+      'rewritten',
+      'queuedAt',
+      'quotaFreeAt',
+      'admittedAt',
+      'firstRunningAt',
+      'lastRunningAt',
+      'bytes',
+    ]);
     expect(report.floorSeconds).toBe(50);
     expect(report.speedup).toBe(33.8);
     expect(waitSeconds(report.legs.harbinger)).toBe(1.6);
