@@ -1,9 +1,10 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { parseAllDocuments, stringify } from 'yaml';
-import type { ClusterClient, Draft } from './client.js';
+import { isTrue, type ClusterClient, type Draft } from './client.js';
 import type { ControlPlane } from './control-plane.js';
 import { leasePorts } from './leases.js';
+import { cacheRoot } from './paths.js';
 import type { Pki } from './pki.js';
 import type { Supervisor } from './supervisor/client.js';
 import { moduleDir } from './tools.js';
@@ -44,7 +45,7 @@ export async function startKueue(context: Context, options: KueueOptions = {}): 
   await client.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE } });
   await Promise.all([
     client.apply(certificates(controlPlane.pki, certDir)),
-    ...customResources(module).map((crd) => applyCustomResource(client, crd)),
+    ...customResources(module).map((crd) => createEstablished(client, withConversion(crd, controlPlane.pki.caCert))),
     client.apply(webhookConfigurations(module, url)),
   ]);
   const config = join(supervisor.state.runDir, 'kueue.yaml');
@@ -111,29 +112,49 @@ function certificates(pki: Pki, certDir: string): Draft {
   return { apiVersion: 'v1', kind: 'Secret', metadata: { name: SECRET, namespace: NAMESPACE }, stringData: data };
 }
 
-interface CustomResource {
-  name: string;
-  text: string;
-}
-
-// As text: one of them has 1.4 MB, and the API server takes YAML. The stanza goes in as the first lines of `spec`.
-function customResources(module: string): CustomResource[] {
-  const dir = join(module, 'config/components/crd/bases');
+// Kueue writes its authority into the conversion stanza of these and starts when it stands in all. It stands there from the
+// start: each such update of the Workload's CRD keeps the API server busy for a second.
+function withConversion(crd: Draft, caCert: string): Draft {
+  const spec = crd['spec'] as { names: { plural: string } };
+  if (!CONVERTED.includes(spec.names.plural)) return crd;
   const service = { name: 'kueue-webhook-service', namespace: NAMESPACE, path: '/convert' };
-  const conversion = { strategy: 'Webhook', webhook: { clientConfig: { service }, conversionReviewVersions: ['v1'] } };
-  return readdirSync(dir)
-    .filter((file) => file.endsWith('.yaml'))
-    .map((file) => {
-      const [group = '', plural = ''] = file.replace('.yaml', '').split('_');
-      const text = readFileSync(join(dir, file), 'utf8');
-      const stanza = CONVERTED.includes(plural) ? `spec:\n  conversion: ${JSON.stringify(conversion)}\n` : 'spec:\n';
-      return { name: `${plural}.${group}`, text: text.replace(/^spec:\n/m, stanza) };
-    });
+  const clientConfig = { service, caBundle: Buffer.from(caCert).toString('base64') };
+  return {
+    ...crd,
+    spec: { ...spec, conversion: { strategy: 'Webhook', webhook: { clientConfig, conversionReviewVersions: ['v1'] } } },
+  };
 }
 
-async function applyCustomResource(client: ClusterClient, { name, text }: CustomResource): Promise<void> {
-  const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}?fieldManager=harbinger-test`;
-  await client.request('PATCH', path, text, 'application/apply-patch+yaml');
+/**
+ * Kueue's CRDs without descriptions (nine tenths of their 1.6 MB) and with the storage version v1beta2 only, which is what
+ * Kueue itself and we speak: the API server compiles every rule of every version at each update. Parsed once per machine.
+ */
+function customResources(module: string): Draft[] {
+  const cached = join(cacheRoot(), 'crds', `${basename(module)}-storage.json`);
+  if (existsSync(cached)) return JSON.parse(readFileSync(cached, 'utf8')) as Draft[];
+  const dir = join(module, 'config/components/crd/bases');
+  const crds = readdirSync(dir)
+    .filter((file) => file.endsWith('.yaml'))
+    .flatMap((file) => documents(join(dir, file)))
+    .map(storageVersionOnly);
+  const text = JSON.stringify(crds, (key, value: unknown) =>
+    key === 'description' && typeof value === 'string' ? undefined : value,
+  );
+  mkdirSync(dirname(cached), { recursive: true });
+  writeFileSync(`${cached}.${process.pid}`, text);
+  renameSync(`${cached}.${process.pid}`, cached);
+  return JSON.parse(text) as Draft[];
+}
+
+// Kueue's own update of a CRD that the API server is still busy with ends in a conflict, and its retries are seconds apart.
+async function createEstablished(client: ClusterClient, crd: Draft): Promise<void> {
+  await client.create(crd);
+  await client.watchUntil(`${crd.apiVersion}/${crd.kind}`, String(crd.metadata.name), (o) => isTrue(o, 'Established'), 60_000);
+}
+
+function storageVersionOnly(crd: Draft): Draft {
+  const spec = crd['spec'] as { versions: { storage: boolean }[] };
+  return { ...crd, spec: { ...spec, versions: spec.versions.filter((v) => v.storage) } };
 }
 
 interface Webhook {
