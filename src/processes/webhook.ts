@@ -1,6 +1,4 @@
 import { INSTALL } from '../api/names.js';
-import type { HarbingerConfig } from '../config/schema.js';
-import type { Settings } from '../config/follow.js';
 import { followConfig } from '../config/follow.js';
 import { KubeClient } from '../kube/client.js';
 import { Reflector } from '../kube/reflector.js';
@@ -11,7 +9,6 @@ import type { Log } from '../observe/log.js';
 import { createLog } from '../observe/log.js';
 import { Metrics } from '../observe/metrics.js';
 import { onShutdown } from '../observe/shutdown.js';
-import type { Registry } from '../registry/index.js';
 import { createRegistry } from '../registry/index.js';
 import { VERSION } from '../version.js';
 import { Answers } from '../webhook/answers.js';
@@ -27,6 +24,7 @@ import { Reviewer } from '../webhook/reviewer.js';
 import { AdmissionServer, MAX_BODY_BYTES } from '../webhook/server.js';
 import { Watchdog } from '../webhook/watchdog.js';
 import type { WebhookOptions } from './options.js';
+import { followRegistry } from './registry.js';
 
 /** Open connections are cut so long after the propagation delay; kubelets kill 30 s after SIGTERM. */
 const DRAIN_DEADLINE_MS = 10_000;
@@ -83,24 +81,6 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
     { name: 'api client', run: () => client.close() },
     { name: 'health', run: () => health.stop() },
   );
-}
-
-/** A changed list of registries makes a new client; what the old one remembers may no longer be allowed. */
-function followRegistry(settings: Settings, create: (config: HarbingerConfig) => Registry, log: Log): { readonly current: Registry } {
-  let config = settings.current;
-  let current = create(config);
-  settings.onChange((next) => {
-    if (JSON.stringify(next.registries) === JSON.stringify(config.registries)) return;
-    const old = current;
-    config = next;
-    current = create(next);
-    old.close().catch((err: unknown) => log.warn({ err }, 'closing the old registry client failed'));
-  });
-  return {
-    get current() {
-      return current;
-    },
-  };
 }
 
 interface CertParts {

@@ -1,0 +1,162 @@
+import type { Json } from '../api/json.js';
+import { at, present, string, stringMap } from '../api/json.js';
+import type { PrewarmCheckConfigSpec } from '../api/kinds/prewarm-check-config.js';
+import type { ImagePrewarm } from '../api/kinds/index.js';
+import { CHECK_CONTROLLER, LABEL } from '../api/names.js';
+import type { KubeObject } from '../api/object.js';
+import { keyOf } from '../api/object.js';
+import type { KubeClient } from '../kube/client.js';
+import type { RawObject } from '../kube/reflector.js';
+import { Reflector } from '../kube/reflector.js';
+import type { Resource } from '../kube/resources.js';
+import { RESOURCE } from '../kube/resources.js';
+import type { Clock } from '../observe/clock.js';
+import type { Log } from '../observe/log.js';
+import type { Metrics } from '../observe/metrics.js';
+import type { NodeFacts } from '../placement/node-facts.js';
+import { nodeFacts } from '../placement/node-facts.js';
+import { projectPullerPod, projectPullerSet } from '../preheat/backends/daemonset/project.js';
+import type { PullerPod } from '../preheat/evidence.js';
+import type { PullerSet } from '../preheat/world.js';
+import type { Policy } from '../rewrite/policy-match.js';
+import { readPolicy } from '../rewrite/policy-match.js';
+import type { FlavorView, WorkloadView } from './gang-sources/kueue.js';
+import { flavorsOfQueue, projectFlavor, projectWorkload } from './gang-sources/kueue.js';
+
+/** Annotations of an owner that may opt its gang in; its UID finds it. */
+export interface OwnerView {
+  key: string;
+  uid: string;
+  annotations: Readonly<Record<string, string>>;
+}
+
+export interface NamespaceView {
+  name: string;
+  labels: Readonly<Record<string, string>>;
+  annotations: Readonly<Record<string, string>>;
+  terminating: boolean;
+}
+
+export interface CheckView {
+  name: string;
+  controllerName: string;
+  /** `kind/name` of the parameters, where there are any. */
+  parameters?: { apiGroup: string; kind: string; name: string };
+  conditions: Json[];
+}
+
+/** What the DaemonSet controller last complained about, by name of the DaemonSet. */
+export interface RejectionView {
+  set: string;
+  note: string;
+}
+
+export interface CachesOptions {
+  client: KubeClient;
+  namespace: string;
+  clock: Clock;
+  log: Log;
+  metrics: Metrics;
+}
+
+function projectCheck(raw: RawObject): CheckView {
+  const spec = at(raw, 'spec');
+  const parameters = at(spec, 'parameters');
+  const name = string(parameters['name']);
+  return present<CheckView>({
+    name: raw.metadata.name,
+    controllerName: string(spec['controllerName']) ?? '',
+    parameters: name === undefined ? undefined : { apiGroup: string(parameters['apiGroup']) ?? '', kind: string(parameters['kind']) ?? '', name },
+    conditions: (at(raw, 'status')['conditions'] as Json[] | undefined) ?? [],
+  });
+}
+
+function projectNamespace(raw: RawObject): NamespaceView {
+  const { name, labels, annotations, deletionTimestamp } = raw.metadata;
+  return { name, labels: stringMap(labels), annotations: stringMap(annotations), terminating: deletionTimestamp !== undefined };
+}
+
+function projectRejection(raw: RawObject): RejectionView {
+  return { set: string(at(raw, 'regarding')['name']) ?? '', note: `${string(raw['reason']) ?? ''}: ${string(raw['note']) ?? ''}` };
+}
+
+/** Everything the controller knows of the cluster. All state is here and can be read again: nothing else survives a restart. */
+export class Caches {
+  readonly nodes: Reflector<NodeFacts>;
+  readonly namespaces: Reflector<NamespaceView>;
+  readonly jobs: Reflector<OwnerView>;
+  readonly prewarms: Reflector<ImagePrewarm>;
+  readonly policies: Reflector<Policy | undefined>;
+  readonly sets: Reflector<PullerSet>;
+  readonly pods: Reflector<PullerPod>;
+  readonly rejections: Reflector<RejectionView>;
+  readonly workloads: Reflector<WorkloadView>;
+  readonly clusterQueues: Reflector<{ name: string; flavors: string[] }>;
+  readonly localQueues: Reflector<{ key: string; clusterQueue: string }>;
+  readonly flavors: Reflector<FlavorView>;
+  readonly checks: Reflector<CheckView>;
+  readonly checkConfigs: Reflector<{ name: string; spec: PrewarmCheckConfigSpec }>;
+  readonly #all: Reflector<unknown>[] = [];
+
+  constructor(options: CachesOptions) {
+    const { namespace, ...base } = options;
+    const follow = <T>(resource: Resource, project: (raw: RawObject) => T, more: Partial<ConstructorParameters<typeof Reflector<T>>[0]> = {}): Reflector<T> => {
+      const reflector = new Reflector<T>({ ...base, resource, project, ...more });
+      this.#all.push(reflector as Reflector<unknown>);
+      return reflector;
+    };
+    const pullers = { namespace, labelSelector: LABEL.puller };
+    this.nodes = follow(RESOURCE.nodes, nodeFacts);
+    this.namespaces = follow(RESOURCE.namespaces, projectNamespace);
+    this.jobs = follow(
+      RESOURCE.jobs,
+      (raw) => ({ key: keyOf(raw), uid: raw.metadata.uid ?? '', annotations: stringMap(raw.metadata.annotations) }),
+      { indexes: { uid: (job) => [job.uid] } },
+    );
+    this.prewarms = follow(RESOURCE.imagePrewarms, (raw) => withoutManagedFields(raw) as unknown as ImagePrewarm, {
+      indexes: { gang: (p) => (p.spec.gangRef === undefined ? [] : [p.spec.gangRef.uid]) },
+    });
+    this.policies = follow(RESOURCE.accelerationPolicies, (raw) => {
+      const reading = readPolicy(raw);
+      return reading.ok ? reading.policy : undefined;
+    });
+    this.sets = follow(RESOURCE.daemonSets, projectPullerSet, pullers);
+    this.pods = follow(RESOURCE.pods, projectPullerPod, pullers);
+    this.rejections = follow(RESOURCE.events, projectRejection, { namespace, fieldSelector: 'regarding.kind=DaemonSet', indexes: { set: (r) => [r.set] } });
+    this.workloads = follow(RESOURCE.workloads, projectWorkload, { indexes: { job: (w) => [w.gang.ref.uid], namespace: (w) => [w.gang.namespace] } });
+    this.clusterQueues = follow(RESOURCE.clusterQueues, (raw) => ({ name: raw.metadata.name, flavors: flavorsOfQueue(raw) }));
+    this.localQueues = follow(RESOURCE.localQueues, (raw) => ({ key: keyOf(raw), clusterQueue: string(at(raw, 'spec')['clusterQueue']) ?? '' }));
+    this.flavors = follow(RESOURCE.resourceFlavors, projectFlavor);
+    this.checks = follow(RESOURCE.admissionChecks, projectCheck);
+    this.checkConfigs = follow(RESOURCE.prewarmCheckConfigs, (raw) => ({ name: raw.metadata.name, spec: raw['spec'] as PrewarmCheckConfigSpec }));
+  }
+
+  start(): void {
+    for (const reflector of this.#all) reflector.start();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#all.map((r) => r.stop()));
+  }
+
+  /** Resolves when all is known without which nothing may be planned: what exists would look like what nobody wants. */
+  async coreSynced(): Promise<void> {
+    await Promise.all([this.nodes, this.namespaces, this.prewarms, this.sets, this.pods].map((r) => r.synced));
+  }
+
+  /** Why parts of the picture are missing, one line each; empty when all is known. */
+  problems(): string[] {
+    return this.#all.flatMap((r) => (r.problem === undefined ? [] : [r.problem]));
+  }
+
+  /** AdmissionChecks that are ours to answer. */
+  ownChecks(): CheckView[] {
+    return this.checks.list().filter((c) => c.controllerName === CHECK_CONTROLLER);
+  }
+}
+
+function withoutManagedFields(raw: KubeObject): KubeObject {
+  const metadata = { ...raw.metadata } as KubeObject['metadata'] & { managedFields?: unknown };
+  delete metadata.managedFields;
+  return { ...raw, metadata };
+}

@@ -1,0 +1,128 @@
+import type { ImagePrewarm } from '../../api/kinds/index.js';
+import { ANNOTATION } from '../../api/names.js';
+import { keyOf } from '../../api/object.js';
+import { templateFacts } from '../../gangs/pod-templates.js';
+import type { HarbingerConfig } from '../../config/schema.js';
+import { isConflict, isInvalid, isNotFound } from '../../kube/errors.js';
+import type { PatchOp } from '../../kube/port.js';
+import type { Result } from '../../kube/work-queue.js';
+import type { Clock } from '../../observe/clock.js';
+import type { Actuator } from '../actions.js';
+import type { Caches } from '../caches.js';
+import type { GangViews } from '../gang-views.js';
+import type { WorkloadView } from '../gang-sources/kueue.js';
+import type { Guard } from '../guard.js';
+import { parametersOf } from './parameters.js';
+import type { CheckSnapshot, CheckWrite, Warmth } from './decide.js';
+import { warmthOf } from './warmth.js';
+import { decideCheck } from './decide.js';
+
+export interface KueueCheckOptions {
+  caches: Caches;
+  views: GangViews;
+  actuator: Actuator;
+  guard: Guard;
+  config: () => HarbingerConfig;
+  clock: Clock;
+}
+
+/** Message-only changes are written this often at most, ms: each one wakes Kueue. */
+const MESSAGE_INTERVAL_MS = 5_000;
+/** A write that met a newer object is tried again after this time if no event came, ms. */
+const RETRY_MS = 1_000;
+
+/** Answers our checks on one Workload. Key: that of the Workload. */
+export class KueueCheckReconciler {
+  readonly #options: KueueCheckOptions;
+  readonly #told = new Map<string, number>();
+
+  constructor(options: KueueCheckOptions) {
+    this.#options = options;
+  }
+
+  async reconcile(key: string): Promise<Result> {
+    const { caches, clock } = this.#options;
+    const workload = caches.workloads.get(key);
+    if (workload === undefined) {
+      this.#told.delete(key);
+      return {};
+    }
+    try {
+      return await this.#answer(workload, clock.now());
+    } catch (error) {
+      // Somebody wrote first; the cache brings the new object, and this is decided again on it.
+      if (isConflict(error) || isInvalid(error)) return { after: RETRY_MS };
+      if (isNotFound(error)) return {};
+      throw error;
+    }
+  }
+
+  async #answer(workload: WorkloadView, now: number): Promise<Result> {
+    const decision = decideCheck(this.#snapshot(workload), now);
+    const result: Result = decision.after === undefined ? {} : { after: decision.after };
+    // The stamp comes first and alone: it makes a new version of the object, and what is left to write is decided on that one.
+    if (decision.stamp !== undefined) {
+      await this.#stamp(workload, decision.stamp);
+      return result;
+    }
+    const wait = (this.#told.get(workload.key) ?? 0) + MESSAGE_INTERVAL_MS - now;
+    const quiet = wait > 0 && wait <= MESSAGE_INTERVAL_MS;
+    const writes = quiet ? decision.writes.filter((w) => w.transition) : decision.writes;
+    if (writes.length > 0) await this.#write(workload, writes, now);
+    return writes.length < decision.writes.length ? { after: Math.min(wait, decision.after ?? wait) } : result;
+  }
+
+  #snapshot(workload: WorkloadView): CheckSnapshot {
+    const { caches, views, config } = this.#options;
+    const { gang, hold } = workload;
+    const checks = caches.ownChecks().map((c) => [c.name, parametersOf(c, caches.checkConfigs).parameters] as const);
+    const prewarm = views.prewarmOf(gang);
+    return {
+      view: hold,
+      delayedTopology: gang.state.delayedTopology,
+      optIn: views.optInOf(gang),
+      hasImages: gang.podSets.some((p) => templateFacts(p.template).images.length > 0),
+      warmth: prewarm === undefined ? undefined : this.#warmth(prewarm),
+      checks: new Map(checks),
+      mode: config().mode,
+    };
+  }
+
+  #warmth(prewarm: ImagePrewarm): Warmth {
+    const changing = this.#options.guard.isChanging(keyOf(prewarm), prewarm.metadata.resourceVersion ?? '');
+    return warmthOf(prewarm, changing);
+  }
+
+  async #stamp(workload: WorkloadView, deadline: number): Promise<void> {
+    const value = new Date(deadline).toISOString();
+    const pointer = `/metadata/annotations/${ANNOTATION.holdDeadline.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    const ops: PatchOp[] = [
+      ...(workload.hasAnnotations ? [] : [{ op: 'add', path: '/metadata/annotations', value: {} } as const]),
+      { op: 'add', path: pointer, value },
+    ];
+    await this.#options.actuator.perform({ type: 'stamp-deadline', workload: this.#seen(workload), ops });
+  }
+
+  async #write(workload: WorkloadView, writes: readonly CheckWrite[], now: number): Promise<void> {
+    const { actuator, guard } = this.#options;
+    const ops = writes.flatMap((write) => opsOf(workload, write, new Date(now).toISOString()));
+    if (writes.some((w) => w.state === 'Ready')) guard.lettingGo(workload.gang.uid);
+    this.#told.set(workload.key, now);
+    await actuator.perform({ type: 'write-check', workload: this.#seen(workload), ops });
+    if (writes.some((w) => w.transition && w.state === 'Pending')) guard.takingBack(workload.gang.uid);
+  }
+
+  #seen({ gang, resourceVersion }: WorkloadView): { namespace: string; name: string; resourceVersion: string } {
+    return { namespace: gang.namespace, name: gang.name, resourceVersion };
+  }
+}
+
+/** The entry is addressed by its place; the test of the resource version makes the place safe. */
+function opsOf({ hold }: WorkloadView, { name, state, message, transition }: CheckWrite, at: string): PatchOp[] {
+  const path = `/status/admissionChecks/${hold.checks.findIndex((c) => c.name === name)}`;
+  return [
+    { op: 'replace', path: `${path}/state`, value: state },
+    { op: 'replace', path: `${path}/message`, value: message },
+    ...(transition ? [{ op: 'replace', path: `${path}/lastTransitionTime`, value: at } as const] : []),
+  ];
+}

@@ -1,0 +1,25 @@
+import type { ImagePrewarm } from '../../api/kinds/index.js';
+import { present, time } from '../../api/json.js';
+import type { Warmth } from './decide.js';
+
+/**
+ * What the status of an ImagePrewarm says to the hold. Only words about the present generation count.
+ * @param changing whether a newer status is being written, so that this one may not let the gang go any more
+ */
+export function warmthOf({ metadata, status = {} }: ImagePrewarm, changing: boolean): Warmth {
+  const current = status.observedGeneration === metadata.generation;
+  const condition = (type: string) => status.conditions?.find((c) => c.type === type);
+  const [ready, failed] = [condition('Ready'), condition('Failed')];
+  return present<Warmth>({
+    ready: current && !changing && ready?.status === 'True',
+    ...countsOf(status),
+    hopeless: current && failed?.status === 'True' ? failed.message : undefined,
+    message: ready?.message ?? '',
+    reason: ready?.reason ?? 'Pending',
+    eta: time(status.estimatedCompletionTime),
+  });
+}
+
+function countsOf({ nodes }: NonNullable<ImagePrewarm['status']>): Pick<Warmth, 'desired' | 'warm'> {
+  return nodes === undefined ? { desired: 0, warm: 0 } : { desired: nodes.desired, warm: nodes.warm };
+}

@@ -1,0 +1,148 @@
+import type { HarbingerConfig } from '../config/schema.js';
+import type { RegistryPort } from '../images/registry-port.js';
+import type { KubeClient } from '../kube/client.js';
+import type { EventRecorder } from '../kube/events.js';
+import type { Result } from '../kube/work-queue.js';
+import { WorkQueue } from '../kube/work-queue.js';
+import type { Clock } from '../observe/clock.js';
+import type { Log } from '../observe/log.js';
+import type { Metrics } from '../observe/metrics.js';
+import type { ActuatorOptions } from './actions.js';
+import { Actuator } from './actions.js';
+import { Caches } from './caches.js';
+import { GangViews } from './gang-views.js';
+import { GangReconciler } from './gangs.js';
+import { Guard } from './guard.js';
+import { AdmissionCheckReconciler } from './holds/admission-checks.js';
+import { KueueCheckReconciler } from './holds/kueue-check.js';
+import { Lookups } from './lookups.js';
+import { PlannerLoop } from './planner-loop.js';
+import { PrewarmReconciler } from './prewarm/reconciler.js';
+
+export interface ManagerOptions {
+  client: KubeClient;
+  registry: () => RegistryPort;
+  config: () => HarbingerConfig;
+  events: EventRecorder;
+  clock: Clock;
+  log: Log;
+  metrics: Metrics;
+  namespace: string;
+  pullerImage: string;
+  failpoint: ActuatorOptions['failpoint'];
+}
+
+/** Changes that come within this time are planned together, ms: a plan looks at everything. */
+const PLAN_DELAY_MS = 200;
+const PLAN = 'plan';
+
+/** Wires caches, queues and reconcilers of the controller. All state is in the API server: a new manager goes on where another one ended. */
+export class Manager {
+  readonly #caches: Caches;
+  readonly #views: GangViews;
+  readonly #planner: PlannerLoop;
+  readonly #queues: { plan: WorkQueue; gangs: WorkQueue; prewarms: WorkQueue; checks: WorkQueue; admissionChecks: WorkQueue };
+
+  constructor(options: ManagerOptions) {
+    const { client, clock, log, metrics, namespace, config } = options;
+    const caches = new Caches({ client, namespace, clock, log, metrics });
+    const views = new GangViews(caches);
+    const actuator = new Actuator({ client, log, metrics, failpoint: options.failpoint });
+    const guard = new Guard(clock);
+    const lookups = new Lookups({
+      registry: options.registry,
+      policies: () => caches.policies.list().filter((p) => p !== undefined),
+      namespaceLabels: (name) => caches.namespaces.get(name)?.labels ?? {},
+      clock,
+    });
+    const base = { caches, views, actuator, guard, config, clock };
+    this.#caches = caches;
+    this.#views = views;
+    this.#planner = new PlannerLoop({ ...base, namespace, program: options.pullerImage, onChange: (key) => this.#queues.prewarms.add(key) });
+    const gangs = new GangReconciler({ caches, views, actuator, mode: () => config().mode });
+    const prewarms = new PrewarmReconciler({ ...base, planner: this.#planner, lookups, events: options.events });
+    const checks = new KueueCheckReconciler(base);
+    const admissionChecks = new AdmissionCheckReconciler(base);
+    const queue = (name: string, concurrency: number, reconcile: (key: string) => Promise<Result>): WorkQueue =>
+      new WorkQueue({ name, concurrency, reconcile, clock, log, metrics });
+    this.#queues = {
+      plan: queue('plan', 1, () => this.#planner.reconcile()),
+      gangs: queue('gangs', 4, (key) => gangs.reconcile(key)),
+      prewarms: queue('prewarms', 8, (key) => prewarms.reconcile(key)),
+      checks: queue('checks', 8, (key) => checks.reconcile(key)),
+      admissionChecks: queue('admission-checks', 1, (key) => admissionChecks.reconcile(key)),
+    };
+    this.#wire();
+  }
+
+  /** Starts following the cluster; nothing is written before `lead`. A standby replica is warm when its turn comes. */
+  follow(): void {
+    this.#caches.start();
+  }
+
+  /** Begins to act, once everything is known that planning needs. */
+  async lead(): Promise<void> {
+    await this.#caches.coreSynced();
+    for (const queue of Object.values(this.#queues)) queue.start();
+    this.#queues.plan.add(PLAN);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(Object.values(this.#queues).map((q) => q.stop()));
+    await this.#caches.stop();
+  }
+
+  /** A new configuration can change every answer. */
+  reconsider(): void {
+    this.#plan();
+    for (const workload of this.#caches.workloads.list()) this.#workload(workload.key);
+    for (const check of this.#caches.checks.list()) this.#queues.admissionChecks.add(check.name);
+  }
+
+  /** Why the controller cannot do all of its work, one line each. */
+  problems(): string[] {
+    return [...this.#caches.problems(), ...(this.#planner.problem === undefined ? [] : [this.#planner.problem])];
+  }
+
+  #wire(): void {
+    const { nodes, pods, sets, prewarms, workloads, jobs, namespaces, checks, checkConfigs, policies } = this.#caches;
+    const { clusterQueues, localQueues, flavors, rejections } = this.#caches;
+    const plan = (): void => this.#plan();
+    const all = (): void => this.reconsider();
+    for (const cache of [nodes, pods, sets, rejections]) cache.onChange(plan);
+    for (const cache of [clusterQueues, localQueues, flavors, checkConfigs]) cache.onChange(all);
+    policies.onChange(plan);
+    prewarms.onChange((key, now, before) => {
+      plan();
+      this.#queues.prewarms.add(key);
+      const uid = (now ?? before)?.spec.gangRef?.uid;
+      if (uid !== undefined) for (const w of workloads.byIndex('job', uid)) this.#workload(w.key);
+    });
+    workloads.onChange((key, now, before) => {
+      plan();
+      this.#workload(key);
+      const gang = (now ?? before)?.gang;
+      const prewarm = gang === undefined ? undefined : this.#views.prewarmOf(gang);
+      if (prewarm !== undefined) this.#queues.prewarms.add(`${prewarm.metadata.namespace ?? ''}/${prewarm.metadata.name}`);
+    });
+    jobs.onChange((_key, now) => {
+      for (const w of now === undefined ? [] : workloads.byIndex('job', now.uid)) this.#workload(w.key);
+    });
+    namespaces.onChange((key) => {
+      for (const w of workloads.byIndex('namespace', key)) this.#workload(w.key);
+    });
+    checks.onChange((name) => {
+      this.#queues.admissionChecks.add(name);
+      all();
+    });
+  }
+
+  #workload(key: string): void {
+    this.#queues.gangs.add(key);
+    this.#queues.checks.add(key);
+  }
+
+  #plan(): void {
+    this.#queues.plan.addAfter(PLAN, PLAN_DELAY_MS);
+  }
+}

@@ -1,0 +1,149 @@
+import type { HarbingerConfig } from '../config/schema.js';
+import type { Result } from '../kube/work-queue.js';
+import type { Clock } from '../observe/clock.js';
+import type { EnginePort } from '../preheat/backends/daemonset/engine.js';
+import { Engine, engineSteps } from '../preheat/backends/daemonset/engine.js';
+import { projectPullerSet } from '../preheat/backends/daemonset/project.js';
+import { pullDeadlineMs } from '../preheat/deadline.js';
+import type { PullerPod } from '../preheat/evidence.js';
+import { pullState } from '../preheat/evidence.js';
+import { pullerOf } from '../preheat/puller.js';
+import type { Orphan } from '../preheat/world.js';
+import { buildWorld } from '../preheat/world.js';
+import type { KubeObject } from '../api/object.js';
+import type { Actuator } from './actions.js';
+import type { Caches } from './caches.js';
+import { canonical } from './decide-gang.js';
+import type { GangViews } from './gang-views.js';
+import type { Guard } from './guard.js';
+import type { PrewarmPlan } from './planning.js';
+import { planAll } from './planning.js';
+
+export interface PlannerLoopOptions {
+  caches: Caches;
+  views: GangViews;
+  actuator: Actuator;
+  guard: Guard;
+  config: () => HarbingerConfig;
+  clock: Clock;
+  namespace: string;
+  /** Image of the puller program. */
+  program: string;
+  /** Called with the key of each ImagePrewarm about which the plan says something new. */
+  onChange: (key: string) => void;
+}
+
+/** Pauses between plans, ms: while pulls run their deadlines have to be seen, else only what nobody told us. */
+const BUSY_MS = 10_000;
+const IDLE_MS = 60_000;
+
+/** Runs the planner over everything that is known and has the engine carry out what it grants. There is one key. */
+export class PlannerLoop {
+  readonly #options: PlannerLoopOptions;
+  readonly #engine: Engine;
+  #plans = new Map<string, PrewarmPlan>();
+  #positions: ReadonlyMap<string, number> = new Map();
+  #orphans: Orphan[] = [];
+  readonly #missing = new Map<string, number>();
+
+  constructor(options: PlannerLoopOptions) {
+    this.#options = options;
+    this.#engine = new Engine(this.#enginePort());
+    options.caches.pods.onChange((_key, now, before) => {
+      if (now === undefined && before !== undefined) this.#orphaned(before);
+    });
+  }
+
+  /** The latest plan for an ImagePrewarm. */
+  planOf(key: string): PrewarmPlan | undefined {
+    return this.#plans.get(key);
+  }
+
+  get positions(): ReadonlyMap<string, number> {
+    return this.#positions;
+  }
+
+  /** Why no puller can be made on this cluster. */
+  get problem(): string | undefined {
+    return this.#engine.problem;
+  }
+
+  async reconcile(): Promise<Result> {
+    const { caches, clock, config, namespace, program } = this.#options;
+    const now = clock.now();
+    this.#positions = this.#options.views.positions();
+    const world = this.#world(now);
+    const { grants, plans } = planAll({ prewarms: this.#prewarms(), nodes: caches.nodes.list(), world, config: config(), now });
+    this.#publish(plans);
+    const after = await this.#engine.run(engineSteps(grants, caches.sets.list(), { namespace, program }), now);
+    const busy = [...world.pulls.values()].some((states) => [...states.values()].some((s) => s.inFlight));
+    return { after: Math.min(after ?? IDLE_MS, busy ? BUSY_MS : IDLE_MS) };
+  }
+
+  #publish(plans: Map<string, PrewarmPlan>): void {
+    const before = this.#plans;
+    this.#plans = plans;
+    for (const [key, next] of plans) if (canonical(before.get(key)) !== canonical(next)) this.#options.onChange(key);
+  }
+
+  #prewarms(): Parameters<typeof planAll>[0]['prewarms'] {
+    const { caches, views, guard } = this.#options;
+    return caches.prewarms.list().map((prewarm) => {
+      const workload = views.workloadOf(prewarm);
+      const gang = workload === undefined ? undefined : views.viewOf(workload, this.#positions, guard.isLettingGo(workload.gang.uid));
+      return { prewarm, gang, gangUnknown: prewarm.spec.gangRef !== undefined && !caches.workloads.hasSynced };
+    });
+  }
+
+  #world(now: number): ReturnType<typeof buildWorld> {
+    const { caches, config } = this.#options;
+    const records = caches.prewarms.list().flatMap((p) => p.status?.targets ?? []).flatMap((t) => t.images);
+    const bytes = new Map(records.map((i) => [i.resolved ?? '', i.sizeBytes ?? 0]));
+    const { namespace } = this.#options;
+    this.#orphans = this.#orphans.filter((o) => now < o.until);
+    const sets = caches.sets.list();
+    this.#noteMissing(now);
+    return buildWorld({
+      nodes: caches.nodes.list(),
+      sets,
+      pods: caches.pods.list(),
+      orphans: this.#orphans,
+      bytes,
+      rates: config().budgets,
+      now,
+      missingForMs: (hash, node) => now - (this.#missing.get(`${namespace}/${hash}/${node}`) ?? now),
+      rejections: new Map(sets.map((s) => [s.name, caches.rejections.byIndex('set', s.name).at(-1)?.note ?? '']).filter((e): e is [string, string] => e[1] !== '')),
+    });
+  }
+
+  /** Remembers since when a covered node has no Pod. Lost at a restart, after which the wait merely begins anew. */
+  #noteMissing(now: number): void {
+    const { caches, namespace } = this.#options;
+    const present = new Set(caches.pods.list().map((p) => `${namespace}/${p.hash}/${p.node}`));
+    const covered = new Set(caches.sets.list().flatMap((s) => s.nodes.map((n) => `${namespace}/${s.hash}/${n}`)));
+    for (const key of this.#missing.keys()) if (present.has(key) || !covered.has(key)) this.#missing.delete(key);
+    for (const key of covered) if (!present.has(key) && !this.#missing.has(key)) this.#missing.set(key, now);
+  }
+
+  /** A Pod that went in mid-pull leaves a pull behind (seen); ours are never deleted then, but others delete Pods too. */
+  #orphaned(pod: PullerPod): void {
+    const { caches, config, clock } = this.#options;
+    const puller = pod.image === undefined ? undefined : pullerOf(pod.image);
+    const node = caches.nodes.get(pod.node);
+    if (puller === undefined || puller.hash !== pod.hash || node === undefined) return;
+    const deadlineMs = pullDeadlineMs(puller.bytes, config().budgets);
+    const state = pullState(puller, { ...pod, deleting: false }, node, { now: clock.now(), deadlineMs });
+    if (state.inFlight) this.#orphans.push({ hash: pod.hash, node: pod.node, puller, until: pod.createdAt + deadlineMs });
+  }
+
+  #enginePort(): EnginePort {
+    const { actuator, namespace } = this.#options;
+    return {
+      create: (object) => actuator.perform({ type: 'create-pullers', object }),
+      update: (object) => actuator.perform({ type: 'update-pullers', object }),
+      delete: ({ name, uid }) => actuator.perform({ type: 'delete-pullers', set: { namespace, name, uid } }),
+      storedImage: (object) => (object === undefined ? undefined : projectPullerSet(object as KubeObject).image),
+    };
+  }
+
+}

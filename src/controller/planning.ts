@@ -1,0 +1,136 @@
+import { time } from '../api/json.js';
+import type { ImagePrewarm } from '../api/kinds/index.js';
+import type { PrewarmTarget } from '../api/kinds/image-prewarm.js';
+import { keyOf } from '../api/object.js';
+import type { Budgets, HarbingerConfig } from '../config/schema.js';
+import { templateFacts } from '../gangs/pod-templates.js';
+import type { Gang } from '../gangs/shape.js';
+import type { Candidates } from '../placement/candidates.js';
+import { candidates } from '../placement/candidates.js';
+import { prewarmDeadlineMs } from '../preheat/deadline.js';
+import type { PlannedPrewarm, PlannedTarget, Progress } from '../preheat/planner.js';
+import { plan } from '../preheat/planner.js';
+import type { Plan, World } from '../preheat/planner.js';
+import { pullerOf } from '../preheat/puller.js';
+import type { NodeFacts } from '../placement/node-facts.js';
+import { canonical } from './decide-gang.js';
+import type { Lifecycle } from './prewarm/lifecycle.js';
+import { lifecycle } from './prewarm/lifecycle.js';
+import { recordOf } from './prewarm/record.js';
+import type { GangView } from './prewarm/snapshot.js';
+
+/** What a plan says about one ImagePrewarm. */
+export interface PrewarmPlan {
+  /** What of the object the plan was made from: a status written from an older plan would speak of other images. */
+  signature: string;
+  lifecycle: Lifecycle;
+  candidates: { problem?: string; reasons: Record<string, number>; desired: number };
+  progress: Progress | undefined;
+  deadlineMs: number;
+  concurrency: number;
+}
+
+interface Entry {
+  prewarm: ImagePrewarm;
+  gang?: GangView | undefined;
+  /** It has a gang, but the Workloads of the cluster are not known yet. */
+  gangUnknown: boolean;
+}
+
+export interface PlanningInput {
+  prewarms: readonly Entry[];
+  nodes: readonly NodeFacts[];
+  world: World;
+  config: Pick<HarbingerConfig, 'mode' | 'budgets' | 'nodes'>;
+  now: number;
+}
+
+/** Generation and recorded images: what the progress of a plan is about. */
+export function signatureOf(prewarm: ImagePrewarm): string {
+  const images = prewarm.spec.targets.map((t) => t.images.map((i) => recordOf(prewarm, t.name, i.reference)?.resolved ?? ''));
+  return canonical([prewarm.metadata.uid, prewarm.metadata.generation, images]);
+}
+
+/** Puts all ImagePrewarms through the planner. A pure function: objects and time in, grants and progress out. */
+export function planAll(input: PlanningInput): { grants: Plan['grants']; plans: Map<string, PrewarmPlan> } {
+  const memo = new Map<string, Candidates>();
+  const views = input.prewarms.map((entry) => viewOf(entry, input, memo));
+  const result = plan(views.filter((v) => v.planned.targets.length > 0).map((v) => v.planned), input.world, input.config.budgets);
+  const plans = views.map(({ planned, plan: view }) => [planned.key, { ...view, progress: result.progress.get(planned.key) }] as const);
+  return { grants: result.grants, plans: new Map(plans) };
+}
+
+function viewOf(entry: Entry, input: PlanningInput, memo: Map<string, Candidates>): { planned: PlannedPrewarm; plan: Omit<PrewarmPlan, 'progress'> } {
+  const { prewarm, gang } = entry;
+  const { budgets, mode } = input.config;
+  const targets = prewarm.spec.targets.map((t) => targetOf(t, { prewarm, gang: gang?.gang, input, memo }));
+  const work = workOf(prewarm, targets, budgets);
+  const life = lifecycle({
+    prewarm,
+    gang,
+    now: input.now,
+    gangsAheadPerQueue: budgets.gangsAheadPerQueue,
+    retainAfterAdmissionMs: budgets.retainAfterAdmissionMinutes * 60_000,
+    deadlineMs: work.deadlineMs,
+  });
+  const problem = targets.find((t) => t.candidates.problem !== undefined)?.candidates.problem;
+  const on = mode === 'On';
+  return {
+    planned: {
+      key: keyOf(prewarm),
+      // While it is not known what became of the gang, what is there stays and nothing new begins.
+      mayPull: on && !entry.gangUnknown && life.mayPull && problem === undefined,
+      keep: on && life.keep,
+      rank: rankOf(entry),
+      rampUp: prewarm.spec.pull?.rampUp ?? 'SlowStart',
+      maxConcurrentNodes: prewarm.spec.pull?.maxConcurrentNodes,
+      targets,
+    },
+    plan: {
+      signature: signatureOf(prewarm),
+      lifecycle: life,
+      candidates: { ...(problem === undefined ? {} : { problem }), reasons: sumReasons(targets), desired: work.nodes },
+      deadlineMs: work.deadlineMs,
+      concurrency: work.concurrency,
+    },
+  };
+}
+
+function rankOf({ prewarm, gang }: Entry): PlannedPrewarm['rank'] {
+  if (gang === undefined) return { reserved: false, priority: 0, queuedAt: time(prewarm.metadata.creationTimestamp) ?? 0 };
+  const { state, priority, queuedAt } = gang.gang;
+  return { reserved: state.reservedAt !== undefined, priority, queuedAt };
+}
+
+/** How much there is to do, and by when it should be done once it began. */
+function workOf(prewarm: ImagePrewarm, targets: readonly PlannedTarget[], budgets: Budgets): { nodes: number; concurrency: number; deadlineMs: number } {
+  const nodes = targets.reduce((sum, t) => sum + t.candidates.needed, 0);
+  const bytesPerNode = Math.max(0, ...targets.map((t) => t.pullers.reduce((sum, p) => sum + p.bytes, 0)));
+  const most = Math.min(budgets.maxPullingNodes, budgets.maxPullingNodesPerRegistry, prewarm.spec.pull?.maxConcurrentNodes ?? Number.POSITIVE_INFINITY);
+  const concurrency = Math.max(1, most);
+  return { nodes, concurrency, deadlineMs: prewarmDeadlineMs({ bytesPerNode, nodes, concurrency }, budgets) };
+}
+
+function targetOf(
+  target: PrewarmTarget,
+  context: { prewarm: ImagePrewarm; gang: Gang | undefined; input: PlanningInput; memo: Map<string, Candidates> },
+): PlannedTarget {
+  const { prewarm, gang, input, memo } = context;
+  const records = target.images.map((i) => recordOf(prewarm, target.name, i.reference));
+  const pullers = records.map((r) => (r?.resolved === undefined ? undefined : pullerOf(r.resolved, { runtimeClassName: target.runtimeClassName, bytes: r.sizeBytes })));
+  const known = pullers.filter((p) => p !== undefined);
+  const podSet = gang?.podSets.find((p) => p.name === target.name);
+  const requests = podSet === undefined ? undefined : templateFacts(podSet.template).requests;
+  const { allow, exclude } = input.config.nodes;
+  // Gangs of one queue ask for the same nodes: with hundreds of them this is most of the work.
+  const memoKey = canonical([target.nodes, target.tolerations, requests, prewarm.spec.spareNodes]);
+  const found = memo.get(memoKey) ?? candidates(target, input.nodes, { allow, exclude, requests, spare: prewarm.spec.spareNodes });
+  memo.set(memoKey, found);
+  return { name: target.name, pullers: [...new Map(known.map((p) => [p.hash, p])).values()], complete: known.length === pullers.length, candidates: found };
+}
+
+function sumReasons(targets: readonly PlannedTarget[]): Record<string, number> {
+  const sum: Record<string, number> = {};
+  for (const { candidates: found } of targets) for (const [reason, n] of Object.entries(found.reasons)) sum[reason] = (sum[reason] ?? 0) + n;
+  return sum;
+}

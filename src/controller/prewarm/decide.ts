@@ -1,0 +1,182 @@
+import { clip, isTrue, setCondition } from '../../api/conditions.js';
+import type { Condition } from '../../api/conditions.js';
+import type { ImagePrewarmStatus } from '../../api/kinds/image-prewarm.js';
+import { present } from '../../api/json.js';
+import { formatBytes } from '../../api/quantity.js';
+import type { ReleaseReason } from '../../api/reasons.js';
+import { remainingMs } from '../../preheat/deadline.js';
+import type { Rates } from '../../preheat/deadline.js';
+import type { Lifecycle } from './lifecycle.js';
+import { judgeReady } from './readiness.js';
+import type { Verdict } from './readiness.js';
+import { updateRecord } from './record.js';
+import type { RecordUpdate } from './record.js';
+import type { PrewarmSnapshot } from './snapshot.js';
+
+export interface PrewarmEvent {
+  type: 'Normal' | 'Warning';
+  reason: string;
+  note: string;
+}
+
+export interface PrewarmDecision {
+  status: ImagePrewarmStatus;
+  /** Sent only after the status was written, so that none speaks of what did not happen. */
+  events: PrewarmEvent[];
+  /** Records that were changed or have to be: the gang's check must not become Ready meanwhile. */
+  record: RecordUpdate;
+  /** Delete the object (its time to live is over). */
+  expired: boolean;
+}
+
+export interface DecideContext {
+  now: number;
+  lifecycle: Lifecycle;
+  rates: Rates;
+}
+
+/** Failures listed in status; the counts say how many there are in all. */
+const MAX_FAILURES = 50;
+
+/** The status that an ImagePrewarm should have. Total and pure: equal snapshots give equal answers, whatever happened before. */
+export function decidePrewarm(snapshot: PrewarmSnapshot, context: DecideContext): PrewarmDecision {
+  const { prewarm } = snapshot;
+  const before = prewarm.status ?? {};
+  const record = updateRecord(snapshot);
+  const verdict = judgeReady(snapshot, record, context);
+  const at = new Date(context.now).toISOString();
+  const status: ImagePrewarmStatus = {
+    ...before,
+    observedGeneration: prewarm.metadata.generation ?? 0,
+    targets: record.targets,
+    ...identity(snapshot),
+    ...sums(snapshot, context),
+    ...times(snapshot, verdict, context),
+  };
+  status.conditions = conditionsOf(snapshot, verdict, { record, at, context });
+  setEstimate(status, snapshot, context);
+  return { status, events: eventsOf(before, status), record, expired: isExpired(snapshot, status, context.now) };
+}
+
+function identity({ prewarm, gang }: PrewarmSnapshot): Partial<ImagePrewarmStatus> {
+  const { gangRef, targets } = prewarm.spec;
+  return {
+    placement: targets.every((t) => t.nodes.names !== undefined) ? 'Assigned' : 'Candidates',
+    ...(gangRef === undefined ? {} : { gang: `${gangRef.kind}/${gangRef.name}` }),
+    ...(gang === undefined ? {} : { queue: gang.gang.queue }),
+    ...(gang?.deadline === undefined ? {} : { holdDeadline: new Date(gang.deadline).toISOString() }),
+  };
+}
+
+/** Sums, size and failures; a gang that was served keeps its last ones, as pullers leave by then. */
+function sums(snapshot: PrewarmSnapshot, { lifecycle }: DecideContext): Partial<ImagePrewarmStatus> {
+  const { progress, prewarm } = snapshot;
+  if (progress === undefined || (!lifecycle.keep && prewarm.status?.nodes !== undefined)) return {};
+  const { desired, warm, pulling, pending, failed, failures } = progress;
+  const bytes = Math.max(0, ...(prewarm.status?.targets ?? []).map((t) => t.images.reduce((sum, i) => sum + (i.sizeBytes ?? 0), 0)));
+  return {
+    nodes: { desired, warm, pulling, pending, failed },
+    progress: `${warm}/${desired}`,
+    failures: failures.slice(0, MAX_FAILURES).map((f) => ({ ...f, message: clip(f.message) })),
+    truncated: failures.length > MAX_FAILURES,
+    ...(bytes > 0 ? { size: formatBytes(bytes) } : {}),
+  };
+}
+
+function times({ prewarm, progress }: PrewarmSnapshot, verdict: Verdict, { now }: DecideContext): Partial<ImagePrewarmStatus> {
+  const at = new Date(now).toISOString();
+  const begun = progress !== undefined && progress.warm + progress.pulling + progress.failures.length > 0;
+  return {
+    ...(prewarm.status?.startTime === undefined && begun ? { startTime: at } : {}),
+    ...(prewarm.status?.completionTime === undefined && verdict.ready ? { completionTime: at } : {}),
+  };
+}
+
+/**
+ * Moves the estimate only when it is off by a tenth of what is left or five seconds, whichever is more: each write of a
+ * status wakes every watcher.
+ */
+function setEstimate(status: ImagePrewarmStatus, { progress, concurrency }: PrewarmSnapshot, { now, rates, lifecycle }: DecideContext): void {
+  const before = Date.parse(status.estimatedCompletionTime ?? '');
+  delete status.estimatedCompletionTime;
+  if (progress === undefined || !lifecycle.mayPull || progress.pulling === 0) return;
+  const bytes = Math.max(0, ...(status.targets ?? []).flatMap((t) => t.images.map((i) => i.sizeBytes ?? 0)));
+  const runningMs = progress.runningSince.map((since) => Math.max(0, now - since));
+  const left = remainingMs({ runningMs, waiting: progress.pending, concurrency, bytes, seenMs: progress.seenMs }, rates);
+  const near = Math.abs(before - (now + left)) < Math.max(5000, left / 10);
+  status.estimatedCompletionTime = new Date(near ? before : now + left).toISOString();
+}
+
+function conditionsOf(
+  { prewarm, gang }: PrewarmSnapshot,
+  verdict: Verdict,
+  { record, at, context }: { record: RecordUpdate; at: string; context: DecideContext },
+): Condition[] {
+  const observedGeneration = prewarm.metadata.generation ?? 0;
+  let conditions: Condition[] = (prewarm.status?.conditions ?? []).map((c) => present<Condition>(c));
+  const set = (type: string, status: boolean, reason: string, message: string): void => {
+    conditions = setCondition(conditions, { type, status: status ? 'True' : 'False', reason, message, observedGeneration }, at);
+  };
+  set('Ready', verdict.ready, verdict.reason, verdict.message);
+  const open = record.targets.flatMap((t) => t.images).filter((i) => i.resolved === undefined);
+  if (open.length === 0) set('TargetsResolved', true, 'Resolved', 'every image has a recorded digest');
+  else set('TargetsResolved', false, verdict.unresolvedReason, open.find((i) => i.message !== undefined)?.message ?? `${open.length} images are being looked up`);
+  if (verdict.hopeless) set('Failed', true, verdict.reason, verdict.message);
+  else set('Failed', false, 'NoFailure', 'nothing keeps the images from becoming warm');
+  const released = isTrue(conditions, 'Released') ? undefined : releaseOf(gang, verdict, { now: context.now, wasReady: isTrue(prewarm.status?.conditions, 'Ready') });
+  if (released !== undefined) set('Released', true, released, RELEASED[released]);
+  return conditions;
+}
+
+const RELEASED: Record<ReleaseReason, string> = {
+  WarmVerified: 'the gang was let go with its images proven warm',
+  DeadlineExceeded: 'the hold on the gang reached its deadline',
+  Hopeless: 'the images cannot become warm, so the gang was let go without them',
+  OptedOut: 'the gang is not, or no longer, opted in',
+  QuotaReservedCold: 'quota was reserved before the images were warm and the gang does not wait with quota reserved',
+};
+
+/** Why the gang was let go, undefined while it was not. Asked once: the first reason stays on record. */
+function releaseOf(gang: PrewarmSnapshot['gang'], verdict: Verdict, at: { now: number; wasReady: boolean }): ReleaseReason | undefined {
+  if (gang === undefined) return undefined;
+  if (!gang.optIn.optedIn) return 'OptedOut';
+  const { admitted, reservedAt } = gang.gang.state;
+  if (!admitted && (reservedAt === undefined || !gang.checkReady)) return undefined;
+  if (verdict.ready || at.wasReady) return 'WarmVerified';
+  if (gang.deadline !== undefined && at.now >= gang.deadline) return 'DeadlineExceeded';
+  return verdict.hopeless ? 'Hopeless' : 'QuotaReservedCold';
+}
+
+/** One event per change of what a person wants to know: work began, warm, taken back, failed, let go. */
+function eventsOf(before: ImagePrewarmStatus, after: ImagePrewarmStatus): PrewarmEvent[] {
+  const started = before.startTime === undefined && after.startTime !== undefined;
+  const size = after.size === undefined ? '' : `, ${after.size} each`;
+  return [
+    ...(started ? [{ type: 'Normal', reason: 'PrewarmStarted', note: `warming ${after.nodes?.desired ?? 0} nodes${size}` } as const] : []),
+    ...readyEvents(before, after),
+    ...turnedTrue(before, after, 'Failed').map((c) => ({ type: 'Warning', reason: c.reason, note: c.message }) as const),
+    ...turnedTrue(before, after, 'Released').map(
+      (c) => ({ type: c.reason === 'WarmVerified' ? 'Normal' : 'Warning', reason: `Released${c.reason}`, note: c.message }) as const,
+    ),
+  ];
+}
+
+/** The condition if it is True now and was not so for the same reason before. */
+function turnedTrue(before: ImagePrewarmStatus, after: ImagePrewarmStatus, type: string): NonNullable<ImagePrewarmStatus['conditions']> {
+  const was = before.conditions?.find((c) => c.type === type);
+  return (after.conditions ?? []).filter((c) => c.type === type && c.status === 'True' && (was?.status !== 'True' || was.reason !== c.reason));
+}
+
+function readyEvents(before: ImagePrewarmStatus, after: ImagePrewarmStatus): PrewarmEvent[] {
+  const was = before.conditions?.find((c) => c.type === 'Ready')?.status === 'True';
+  const is = after.conditions?.find((c) => c.type === 'Ready');
+  if (is === undefined || was === (is.status === 'True')) return [];
+  if (is.status === 'True') return [{ type: 'Normal', reason: 'ImagesWarm', note: is.message }];
+  return is.reason === 'Finished' ? [] : [{ type: 'Warning', reason: 'WarmthLost', note: is.message }];
+}
+
+function isExpired({ prewarm }: PrewarmSnapshot, status: ImagePrewarmStatus, now: number): boolean {
+  const { gangRef, ttlSecondsAfterFinished: ttl } = prewarm.spec;
+  const end = Date.parse(status.completionTime ?? '');
+  return gangRef === undefined && ttl !== undefined && !Number.isNaN(end) && now >= end + ttl * 1000;
+}

@@ -1,0 +1,153 @@
+import type { FailureReason, ReadyReason } from '../../api/reasons.js';
+import type { PlannedFailure, Progress } from '../../preheat/planner.js';
+import type { Lifecycle } from './lifecycle.js';
+import type { RecordUpdate } from './record.js';
+import { allWarm, isFrozen, isPinned } from './record.js';
+import type { PrewarmSnapshot } from './snapshot.js';
+
+/** What condition Ready says, and whether waiting can still help. */
+export interface Verdict {
+  ready: boolean;
+  reason: ReadyReason;
+  message: string;
+  /** No wait makes it Ready: a held gang is let go. */
+  hopeless: boolean;
+  /** Reason of TargetsResolved while images are open. */
+  unresolvedReason: string;
+}
+
+/** Ready reasons of failures; several failures of a node are told as one. */
+const REASON: Record<FailureReason, ReadyReason> = {
+  AuthDenied: 'AuthDenied',
+  ImageNotFound: 'ImageNotFound',
+  PlatformMissing: 'PlatformMissing',
+  RegistryError: 'RegistryError',
+  InsufficientDisk: 'InsufficientDisk',
+  EmptyImage: 'PullFailed',
+  PullFailed: 'PullFailed',
+  NodeNotReady: 'NodeLost',
+  NodeLost: 'NodeLost',
+  NodeNotEligible: 'NoCandidateNodes',
+  Gated: 'PullersGated',
+  Rejected: 'PullersRejected',
+  Unparsable: 'Invalid',
+  DigestMismatch: 'PullFailed',
+};
+
+/** Failures after which kubelet and registry may yet succeed by themselves. */
+const TRANSIENT: ReadonlySet<FailureReason> = new Set<FailureReason>(['RegistryError', 'PullFailed']);
+
+/** Decides condition Ready from the first thing that stands in the way, in the order in which a person would fix them. */
+export function judgeReady(snapshot: PrewarmSnapshot, record: RecordUpdate, { lifecycle }: { lifecycle: Lifecycle }): Verdict {
+  return (
+    spec(snapshot, lifecycle) ??
+    images(record) ??
+    nodes(snapshot) ??
+    warm(snapshot, record) ??
+    deadline(snapshot, lifecycle) ??
+    pulls(snapshot.progress, lifecycle, snapshot)
+  );
+}
+
+function no(reason: ReadyReason, message: string, hopeless = false): Verdict {
+  return { ready: false, reason, message, hopeless, unresolvedReason: 'Resolving' };
+}
+
+function spec({ candidates, prewarm }: PrewarmSnapshot, lifecycle: Lifecycle): Verdict | undefined {
+  if (candidates.problem !== undefined) return no('Invalid', candidates.problem, true);
+  const names = prewarm.spec.targets.map((t) => t.name);
+  const twice = names.find((n, i) => names.indexOf(n) !== i);
+  if (twice !== undefined) return no('Invalid', `two targets are named "${twice}"; names of targets must differ`, true);
+  if (lifecycle.why === 'OptedOut') return no('Finished', 'the gang is not, or no longer, opted in; its images are not held');
+  if (!lifecycle.keep) return no('Finished', 'the gang has its images; they are no longer held');
+  if (lifecycle.why === 'Suspended') return no('Suspended', 'spec.suspend is true: nothing new is pulled');
+  return undefined;
+}
+
+function images({ targets }: RecordUpdate): Verdict | undefined {
+  const open = targets.flatMap((t) => t.images).filter((i) => i.resolved === undefined);
+  const failed = open.find((i) => i.outcome !== undefined);
+  if (failed !== undefined) {
+    const { reason, hopeless } = REASON_OF_OUTCOME[failed.outcome ?? ''] ?? { reason: 'RegistryError', hopeless: false };
+    return { ...no(reason, `${failed.source}: ${failed.message ?? failed.outcome ?? ''}`, hopeless), unresolvedReason: reason };
+  }
+  return open.length === 0 ? undefined : no('ResolvingImages', `looking up ${open.map((i) => i.source).slice(0, 3).join(', ')}${open.length > 3 ? ', …' : ''}`);
+}
+
+const REASON_OF_OUTCOME: Record<string, { reason: ReadyReason; hopeless: boolean }> = {
+  unparsable: { reason: 'Invalid', hopeless: true },
+  'auth-denied': { reason: 'AuthDenied', hopeless: true },
+  'variant-missing': { reason: 'ImageNotFound', hopeless: true },
+  'no-candidate': { reason: 'ImageNotFound', hopeless: true },
+  'platform-missing': { reason: 'PlatformMissing', hopeless: true },
+};
+
+function nodes({ candidates, prewarm, progress }: PrewarmSnapshot): Verdict | undefined {
+  if (candidates.desired > 0) return progress === undefined ? no('Pending', 'waiting for the first plan') : undefined;
+  if (prewarm.spec.targets.every((t) => t.nodes.count === 0)) {
+    return { ...no('AllNodesWarm', 'no node has to be warm'), ready: true };
+  }
+  const why = Object.entries(candidates.reasons).map(([reason, n]) => `${n} nodes: ${reason}`);
+  return no('NoCandidateNodes', `no node can take Pods of the gang${why.length === 0 ? '' : ` (${why.slice(0, 4).join('; ')})`}`, true);
+}
+
+/** All nodes are warm; but a tag is only as good as the last look at it. */
+function warm(snapshot: PrewarmSnapshot, record: RecordUpdate): Verdict | undefined {
+  if (record.held.length + record.moved.length > 0) {
+    return no('ImageMoved', `${[...record.held, ...record.moved].join(', ')} names other bytes now; they are warmed before the gang goes on`);
+  }
+  if (!allWarm(snapshot)) return undefined;
+  const { prewarm, lookups, progress } = snapshot;
+  const sources = prewarm.spec.targets.flatMap((t) => t.images.map((i) => i.reference));
+  // A look that failed counts as one: a registry that is away must not hold a warm gang.
+  const unseen = isFrozen(snapshot) ? undefined : sources.find((s) => !isPinned(s) && !lookups.has(s));
+  if (unseen !== undefined) return no('ResolvingImages', `all nodes are warm; looking at ${unseen} once more before the gang goes on`);
+  return { ...no('AllNodesWarm', `the images are on all ${progress?.desired ?? 0} nodes`), ready: true };
+}
+
+function deadline({ progress }: PrewarmSnapshot, { why }: Lifecycle): Verdict | undefined {
+  if (why !== 'DeadlineExceeded') return undefined;
+  return no('DeadlineExceeded', `${progress?.warm ?? 0} of ${progress?.desired ?? 0} nodes were warm when the time for it was over`, true);
+}
+
+function pulls(progress: Progress | undefined, lifecycle: Lifecycle, snapshot: PrewarmSnapshot): Verdict {
+  if (progress === undefined) return no('Pending', 'waiting for the first plan');
+  const count = `${progress.warm}/${progress.desired} nodes warm`;
+  return stuck(progress, count) ?? waits(progress, { lifecycle, count, position: snapshot.gang?.position ?? 0 }) ?? no('PullingImages', pullingMessage(progress, count));
+}
+
+/** Nothing is under way and what is missing has failed. */
+function stuck({ failed, pulling, pending, waitsFor, failures }: Progress, count: string): Verdict | undefined {
+  const worst = dominant(failures);
+  if (failed === 0 || pulling > 0 || worst === undefined || (pending > 0 && waitsFor !== 'failure')) return undefined;
+  const hopeless = failures.every((f) => !TRANSIENT.has(f.reason));
+  return no(REASON[worst.reason], `${count}; ${worst.node}: ${worst.message}`, hopeless);
+}
+
+function waits({ pulling, pending, waitsFor }: Progress, at: { lifecycle: Lifecycle; count: string; position: number }): Verdict | undefined {
+  if (at.lifecycle.why === 'QueuePosition') return no('QueuePosition', `number ${at.position + 1} in line; pulls begin nearer to the head of the queue`);
+  if (pulling > 0) return undefined;
+  if (waitsFor !== undefined) return no('WaitingForSlot', `${at.count}; ${WAITS[waitsFor]}`);
+  return pending > 0 && !at.lifecycle.mayPull ? no('Pending', `${at.count}; no new pulls`) : undefined;
+}
+
+function pullingMessage({ pulling, failed, failures }: Progress, count: string): string {
+  const worst = dominant(failures);
+  return `${count}, ${pulling} pulling${failed > 0 && worst !== undefined ? `, ${failed} failed (${worst.node}: ${worst.message})` : ''}`;
+}
+
+const WAITS: Record<NonNullable<Progress['waitsFor']>, string> = {
+  cluster: 'waiting until fewer nodes of the cluster pull (budgets.maxPullingNodes)',
+  registry: 'waiting until fewer nodes pull from this registry (budgets.maxPullingNodesPerRegistry)',
+  node: 'waiting for pulls that these nodes do for others',
+  ramp: 'waiting for the nodes before',
+  failure: 'no further nodes are tried while it fails on all',
+};
+
+/** The failure that most nodes share; the first of them is quoted. */
+function dominant(failures: readonly PlannedFailure[]): PlannedFailure | undefined {
+  const counts = new Map<FailureReason, number>();
+  for (const f of failures) counts.set(f.reason, (counts.get(f.reason) ?? 0) + 1);
+  const [most] = [...counts].sort((a, b) => b[1] - a[1]);
+  return failures.find((f) => f.reason === most?.[0]);
+}

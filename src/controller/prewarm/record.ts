@@ -1,0 +1,105 @@
+import type { ImagePrewarm } from '../../api/kinds/index.js';
+import type { ImagePrewarmStatus } from '../../api/kinds/image-prewarm.js';
+import { clip, isTrue } from '../../api/conditions.js';
+import { parseReference } from '../../images/reference.js';
+import type { Lookup, PrewarmSnapshot } from './snapshot.js';
+
+type TargetRecord = NonNullable<ImagePrewarmStatus['targets']>[number];
+export type ImageRecord = TargetRecord['images'][number];
+
+/** The record of one source in the status, if the object has one. */
+export function recordOf(prewarm: ImagePrewarm, target: string, source: string): ImageRecord | undefined {
+  return prewarm.status?.targets?.find((t) => t.name === target)?.images.find((i) => i.source === source);
+}
+
+/** Every image of the spec with its record, in order; the same source in two targets has one record. */
+export function imagesOf(prewarm: ImagePrewarm): { target: string; source: string; record: ImageRecord | undefined }[] {
+  return prewarm.spec.targets.flatMap((t) =>
+    t.images.map(({ reference }) => ({ target: t.name, source: reference, record: recordOf(prewarm, t.name, reference) })),
+  );
+}
+
+/** A source that names its bytes cannot move. */
+export function isPinned(source: string): boolean {
+  const parsed = parseReference(source);
+  return parsed.ok && parsed.reference.digest !== undefined;
+}
+
+/** Whether the record is final (promise P3): every member, retry and replacement of the gang runs it from now on. */
+export function isFrozen({ prewarm, gang }: Pick<PrewarmSnapshot, 'prewarm' | 'gang'>): boolean {
+  const { pin = 'AtRelease' } = prewarm.spec;
+  if (pin === 'Never') return false;
+  if (pin === 'AtQueue') return true;
+  if (isTrue(prewarm.status?.conditions, 'Released')) return true;
+  if (gang === undefined) return false;
+  return gang.gang.state.admitted || (gang.gang.state.reservedAt !== undefined && (gang.checkReady || !gang.checked));
+}
+
+export interface LookupNeed {
+  source: string;
+  /** Asks the registry itself, whatever is remembered. */
+  fresh: boolean;
+}
+
+/** How long to wait before an image that could not be looked up is tried again, ms. */
+const RETRY_MS = 15_000;
+
+/** A look that old still counts as "just before" the gang is let go, ms. */
+const LATELY_MS = 5_000;
+
+/** Which images have to be looked up now: those without a record, and moving tags whose last look is too old to let a gang go on. */
+export function lookupsNeeded(snapshot: PrewarmSnapshot, now: number, recheckMs: number): LookupNeed[] {
+  const mayMove = allWarm(snapshot) && !isFrozen(snapshot);
+  // What makes it Ready is a look just now; while it stays Ready, one every now and then.
+  const maxAge = isTrue(snapshot.prewarm.status?.conditions, 'Ready') ? recheckMs : Math.min(recheckMs, LATELY_MS);
+  const needs = imagesOf(snapshot.prewarm).filter(({ source, record }) => {
+    const last = snapshot.lookups.get(source);
+    const older = (ms: number): boolean => last === undefined || now >= last.at + ms;
+    if (record?.resolved !== undefined) return mayMove && !isPinned(source) && older(maxAge);
+    return last?.ok !== true && older(RETRY_MS);
+  });
+  const unique = new Map(needs.map(({ source, record }) => [source, record?.resolved !== undefined || snapshot.lookups.has(source)]));
+  return [...unique].map(([source, fresh]) => ({ source, fresh }));
+}
+
+export function allWarm({ progress }: Pick<PrewarmSnapshot, 'progress'>): boolean {
+  return progress !== undefined && progress.warm >= progress.desired && progress.desired > 0;
+}
+
+export interface RecordUpdate {
+  targets: TargetRecord[];
+  /** Sources whose tag names other bytes now and whose record could not be changed yet, since Pods may come at any moment. */
+  held: string[];
+  /** Sources whose record was changed. */
+  moved: string[];
+}
+
+/** The record as it should stand after the latest lookups. A failed second look never takes a record away: its bytes are there. */
+export function updateRecord(snapshot: PrewarmSnapshot): RecordUpdate {
+  const { prewarm, gang, lookups } = snapshot;
+  const frozen = isFrozen(snapshot);
+  const held = new Set<string>();
+  const moved = new Set<string>();
+  const targets = prewarm.spec.targets.map((target) => ({
+    name: target.name,
+    images: target.images.map(({ reference: source }): ImageRecord => {
+      const record = recordOf(prewarm, target.name, source);
+      const lookup = lookups.get(source);
+      if (record?.resolved === undefined) return lookup === undefined ? { source, ...record } : fromLookup(source, lookup);
+      if (frozen || lookup === undefined || !lookup.ok || lookup.digest === record.digest) return record;
+      if (gang?.checkReady === true) {
+        held.add(source);
+        return record;
+      }
+      moved.add(source);
+      return fromLookup(source, lookup);
+    }),
+  }));
+  return { targets, held: [...held], moved: [...moved] };
+}
+
+function fromLookup(source: string, lookup: Lookup): ImageRecord {
+  if (!lookup.ok) return { source, outcome: lookup.outcome, message: clip(lookup.message) };
+  const { digest, resolved, outcome, sizeBytes, message } = lookup;
+  return { source, resolved, digest, sizeBytes, outcome, ...(message === undefined ? {} : { message: clip(message) }) };
+}
