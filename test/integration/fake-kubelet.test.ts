@@ -12,10 +12,20 @@ const LINK_BYTES_PER_SECOND = (LINK_MBIT * 1e6) / 8;
 describe('the fake kubelet', () => {
   let cluster: Cluster;
   const push_ = async (seed: string, megabytes: number, tag = 'v1'): Promise<string> =>
-    push(await payloadImage({ seed, bytes: megabytes * MB, bare: true }), { host: cluster.registry.host, repository: seed, tags: [tag] });
+    push(await payloadImage({ seed, bytes: megabytes * MB, bare: true }), {
+      host: cluster.registry.host,
+      repository: seed,
+      tags: [tag],
+    });
 
   beforeAll(async () => {
-    const fake = { count: 3, linkMbit: LINK_MBIT, imageReportMs: 500, timing: { sync: 1_000, backOff: 1_000 }, allocatable: { 'nvidia.com/gpu': '8' } };
+    const fake = {
+      count: 3,
+      linkMbit: LINK_MBIT,
+      imageReportMs: 500,
+      timing: { sync: 1_000, backOff: 1_000 },
+      allocatable: { 'nvidia.com/gpu': '8' },
+    };
     cluster = await Cluster.start({ name: 'fake-kubelet', nodes: { fake }, say: () => undefined });
   }, 900_000);
   afterAll(async () => {
@@ -30,7 +40,8 @@ describe('the fake kubelet', () => {
   });
   const run = (...args: Parameters<typeof pod>): Promise<Raw> => cluster.client.create(pod(...args));
   const main = (object: Raw): Raw['status'] => object['status']?.containerStatuses?.[0];
-  const untilRunning = (name: string): Promise<Raw> => cluster.client.watchUntil('v1/Pod', `default/${name}`, (p) => main(p)?.started === true, 20_000);
+  const untilRunning = (name: string): Promise<Raw> =>
+    cluster.client.watchUntil('v1/Pod', `default/${name}`, (p) => main(p)?.started === true, 20_000);
   const untilWaiting = (name: string, reason: string): Promise<Raw> =>
     cluster.client.watchUntil('v1/Pod', `default/${name}`, (p) => main(p)?.state?.waiting?.reason === reason, 20_000);
   const annotate = async (node: string, knob: keyof typeof knobNames, value: string | null): Promise<void> =>
@@ -68,13 +79,23 @@ describe('the fake kubelet', () => {
   test('pulls an image volume, and the pull outlives the Pod that asked for it', async () => {
     const [puller, image] = [await push_('tiny', 0.001), await push_('outlives', 15)];
     const volume = { volumes: [{ name: 'image', image: { reference: image, pullPolicy: 'IfNotPresent' } }] };
-    const container = { image: puller, startupProbe: { exec: { command: ['x'] } }, volumeMounts: [{ name: 'image', mountPath: '/image' }] };
+    const container = {
+      image: puller,
+      startupProbe: { exec: { command: ['x'] } },
+      volumeMounts: [{ name: 'image', mountPath: '/image' }],
+    };
     await run('asks', 'fake-2', container, volume);
-    await until('the pull to run', async () => ((await cluster.fakeNodes.bytes()).byImage[image] ?? 0) > 0 || notYet('no byte yet'));
+    await until(
+      'the pull to run',
+      async () => ((await cluster.fakeNodes.bytes()).byImage[image] ?? 0) > 0 || notYet('no byte yet'),
+    );
     await cluster.client.delete('v1/Pod', 'default/asks');
     await cluster.client.untilGone('v1/Pod', 'default/asks');
     expect(await cluster.fakeNodes.images('fake-2')).not.toContain(image);
-    await until('the pull to end', async () => (await cluster.fakeNodes.images('fake-2')).includes(image) || notYet(await cluster.fakeNodes.bytes()));
+    await until(
+      'the pull to end',
+      async () => (await cluster.fakeNodes.images('fake-2')).includes(image) || notYet(await cluster.fakeNodes.bytes()),
+    );
     await run('finds', 'fake-2', container, volume);
     expect((await untilRunning('finds'))['status'].phase).toBe('Running');
   }, 30_000);
@@ -84,19 +105,30 @@ describe('the fake kubelet', () => {
     ['an absent tag', (host: string) => `${host}/nothing:v1`, /^rpc error: code = NotFound desc = .*nothing:v1: not found$/],
     ['an absent digest', (host: string) => `${host}/plain@sha256:${absent}`, /: not found$/],
     ['a registry that is down', () => '127.0.0.1:1/x:v1', /dial tcp 127.0.0.1:1: connect: connection refused$/],
-  ])('waits with the words of a real node for %s', async (what, image, words) => {
-    const name = what.replaceAll(' ', '-');
-    await run(name, 'fake-3', { image: image(cluster.registry.host) });
-    expect(main(await untilWaiting(name, 'ErrImagePull')).state.waiting.message).toMatch(words);
-    expect(main(await untilWaiting(name, 'ImagePullBackOff')).state.waiting.message).toMatch(/^Back-off pulling image ".*": ErrImagePull: /);
-    expect((await cluster.client.get('v1/Pod', `default/${name}`))['status'].phase).toBe('Pending');
-  }, 30_000);
+  ])(
+    'waits with the words of a real node for %s',
+    async (what, image, words) => {
+      const name = what.replaceAll(' ', '-');
+      await run(name, 'fake-3', { image: image(cluster.registry.host) });
+      expect(main(await untilWaiting(name, 'ErrImagePull')).state.waiting.message).toMatch(words);
+      expect(main(await untilWaiting(name, 'ImagePullBackOff')).state.waiting.message).toMatch(
+        /^Back-off pulling image ".*": ErrImagePull: /,
+      );
+      expect((await cluster.client.get('v1/Pod', `default/${name}`))['status'].phase).toBe('Pending');
+    },
+    30_000,
+  );
 
   test('tries a patched image of a waiting Pod at once', async () => {
     const image = await push_('late', 0.1);
     await run('late', 'fake-3', { image: `${cluster.registry.host}/nothing:v2` });
     await untilWaiting('late', 'ImagePullBackOff');
-    await cluster.client.patch('v1/Pod', 'default/late', { spec: { containers: [{ name: 'main', image }] } }, { type: 'strategic' });
+    await cluster.client.patch(
+      'v1/Pod',
+      'default/late',
+      { spec: { containers: [{ name: 'main', image }] } },
+      { type: 'strategic' },
+    );
     expect(main(await untilRunning('late')).restartCount).toBe(0);
   }, 30_000);
 
@@ -109,7 +141,12 @@ describe('the fake kubelet', () => {
         containers: [{ name: 'main', image, command: ['sh', '-c', 'sleep 1'], resources: { limits: { 'nvidia.com/gpu': 1 } } }],
       },
     };
-    await cluster.client.create({ apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'job', namespace: 'default' }, spec: { parallelism: 2, completions: 2, template } });
+    await cluster.client.create({
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: { name: 'job', namespace: 'default' },
+      spec: { parallelism: 2, completions: 2, template },
+    });
     const done = await cluster.client.watchUntil('batch/v1/Job', 'default/job', (job) => job['status']?.succeeded === 2);
     expect(done['status'].failed).toBeUndefined();
   }, 60_000);
@@ -117,7 +154,11 @@ describe('the fake kubelet', () => {
   test('restarts a container that fails', async () => {
     const image = await push_('fails', 0.1);
     await run('fails', 'fake-1', { image, command: ['false'] }, { restartPolicy: 'OnFailure' });
-    const looped = await cluster.client.watchUntil('v1/Pod', 'default/fails', (p) => main(p)?.state?.waiting?.reason === 'CrashLoopBackOff');
+    const looped = await cluster.client.watchUntil(
+      'v1/Pod',
+      'default/fails',
+      (p) => main(p)?.state?.waiting?.reason === 'CrashLoopBackOff',
+    );
     expect(main(looped).restartCount).toBeGreaterThan(1);
   }, 30_000);
 
@@ -141,7 +182,8 @@ describe('the fake kubelet', () => {
 
     test('is not ready, and ready again', async () => {
       const ready = async (status: string): Promise<void> => {
-        const is = (node: Raw): boolean => node['status'].conditions.some((c: { type: string; status: string }) => c.type === 'Ready' && c.status === status);
+        const is = (node: Raw): boolean =>
+          node['status'].conditions.some((c: { type: string; status: string }) => c.type === 'Ready' && c.status === status);
         await cluster.client.watchUntil('v1/Node', 'fake-2', is);
       };
       await annotate('fake-2', 'notReady', 'true');

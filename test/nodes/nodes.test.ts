@@ -43,7 +43,11 @@ describe('a real node', () => {
     if (!packages.ok) throw new Error(`real nodes cannot run here: ${packages.why}`);
     cluster = await Cluster.start({ name: 'nodes-suite', nodes: { real: 1 }, say: () => undefined });
     puller = await push(await pullerImage(), { host: cluster.registry.host, repository: 'puller' });
-    payload = await push(await payloadImage({ seed: 'nodes-suite', bytes: 8 * MIB, split: 2 }), { host: cluster.registry.host, repository: 'payload', tags: ['v1'] });
+    payload = await push(await payloadImage({ seed: 'nodes-suite', bytes: 8 * MIB, split: 2 }), {
+      host: cluster.registry.host,
+      repository: 'payload',
+      tags: ['v1'],
+    });
   }, 900_000);
 
   afterAll(async () => {
@@ -66,7 +70,12 @@ describe('a real node', () => {
     const absent = payload.replace(/@sha256:.*/, `@sha256:${'0'.repeat(64)}`);
     await cluster.client.create(pullerPod('wrong-digest', node(), puller, absent));
     const reasons = ['ErrImagePull', 'ImagePullBackOff'];
-    const pod = await cluster.client.watchUntil('v1/Pod', 'default/wrong-digest', (p) => reasons.includes(container(p)?.state?.waiting?.reason), 60_000);
+    const pod = await cluster.client.watchUntil(
+      'v1/Pod',
+      'default/wrong-digest',
+      (p) => reasons.includes(container(p)?.state?.waiting?.reason),
+      60_000,
+    );
     expect(pod['status'].phase).toBe('Pending');
     expect(container(pod).started).not.toBe(true);
     expect(container(pod).state.waiting.message).toMatch(/not found|unknown/i);
@@ -83,7 +92,10 @@ describe('a real node', () => {
 
   test('runs an eStargz image as an ordinary one, with every byte in its place', async () => {
     const options = { seed: 'lazy', bytes: 6 * MIB, files: 1 };
-    const image = await push(await estargzVariant(await payloadImage(options), options), { host: cluster.registry.host, repository: 'lazy' });
+    const image = await push(await estargzVariant(await payloadImage(options), options), {
+      host: cluster.registry.host,
+      repository: 'lazy',
+    });
     const hash = createHash('sha256');
     for (const chunk of incompressible('lazy/0/0', 6 * MIB).chunks()) hash.update(chunk);
     // The shell fails when the file is not the one that was made; the twin below proves that it would.
@@ -94,7 +106,14 @@ describe('a real node', () => {
       await cluster.client.create({ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: 'default' }, spec });
     }
     const phase = async (name: string): Promise<string> =>
-      (await cluster.client.watchUntil('v1/Pod', `default/${name}`, (p) => ['Succeeded', 'Failed'].includes(p['status']?.phase), 60_000))['status'].phase;
+      (
+        await cluster.client.watchUntil(
+          'v1/Pod',
+          `default/${name}`,
+          (p) => ['Succeeded', 'Failed'].includes(p['status']?.phase),
+          60_000,
+        )
+      )['status'].phase;
     expect({ right: await phase('right'), wrong: await phase('wrong') }).toEqual({ right: 'Succeeded', wrong: 'Failed' });
   }, 120_000);
 

@@ -10,7 +10,12 @@ export async function writeArchive(image: Image, name: string, path: string): Pr
 }
 
 async function* archive(image: Image, name: string): AsyncGenerator<Buffer> {
-  const manifest = { mediaType: image.mediaType, digest: image.digest, size: image.manifest.length, annotations: { 'io.containerd.image.name': name } };
+  const manifest = {
+    mediaType: image.mediaType,
+    digest: image.digest,
+    size: image.manifest.length,
+    annotations: { 'io.containerd.image.name': name },
+  };
   yield* member('oci-layout', Buffer.from('{"imageLayoutVersion":"1.0.0"}'));
   yield* member('index.json', Buffer.from(JSON.stringify({ schemaVersion: 2, manifests: [manifest] })));
   yield* member(blobName(image.digest), image.manifest);

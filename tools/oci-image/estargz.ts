@@ -63,7 +63,12 @@ export function* estargzPieces(entries: readonly Entry[], level: number): Genera
     yield flush();
     const whole = new Digester();
     for (const chunk of rechunk(entry.content.chunks())) {
-      const place = { offset, ...(whole.size > 0 && { chunkOffset: whole.size }), ...(entry.content.size > CHUNK && { chunkSize: chunk.length }), chunkDigest: sha256(chunk) };
+      const place = {
+        offset,
+        ...(whole.size > 0 && { chunkOffset: whole.size }),
+        ...(entry.content.size > CHUNK && { chunkSize: chunk.length }),
+        chunkDigest: sha256(chunk),
+      };
       if (whole.size === 0) Object.assign(row, place);
       else toc.push({ name: row.name, type: 'chunk', ...place });
       whole.update(chunk);
@@ -111,7 +116,7 @@ function* rechunk(pieces: Iterable<Buffer>): Generator<Buffer> {
   let held: Buffer[] = [];
   let size = 0;
   for (const piece of pieces) {
-    for (let at = 0; at < piece.length; ) {
+    for (let at = 0; at < piece.length;) {
       const part = piece.subarray(at, at + CHUNK - size);
       held.push(part);
       size += part.length;

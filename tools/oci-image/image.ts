@@ -66,7 +66,12 @@ export function buildIndex(images: readonly Image[], annotations?: Readonly<Reco
   const manifest = json({
     schemaVersion: 2,
     mediaType: mediaTypes.index,
-    manifests: images.map((image) => ({ mediaType: image.mediaType, digest: image.digest, size: image.manifest.length, platform: image.platform })),
+    manifests: images.map((image) => ({
+      mediaType: image.mediaType,
+      digest: image.digest,
+      size: image.manifest.length,
+      platform: image.platform,
+    })),
     ...(annotations && { annotations }),
   });
   return { kind: 'index', digest: sha256(manifest), manifest, mediaType: mediaTypes.index, images: [...images] };

@@ -20,7 +20,9 @@ export function hasBusybox(): boolean {
 export async function busyboxLayer(build: typeof gzipLayer = gzipLayer): Promise<Layer> {
   const path = BUSYBOX.find((candidate) => existsSync(candidate));
   if (!path) throw new Error('no static busybox on this machine: images for real nodes need the package busybox-static');
-  const applets = execFileSync(path, ['--list'], { encoding: 'utf8' }).split('\n').filter((name) => name && name !== 'busybox');
+  const applets = execFileSync(path, ['--list'], { encoding: 'utf8' })
+    .split('\n')
+    .filter((name) => name && name !== 'busybox');
   const entries: Entry[] = [
     ...['bin', 'etc', 'proc', 'sys', 'dev', 'root'].map((name): Entry => ({ name, type: 'dir' })),
     { name: 'tmp', type: 'dir', mode: 0o1777 },
@@ -44,7 +46,11 @@ export async function pauseImage(): Promise<Image> {
 /** The puller program and nothing else. */
 export async function pullerImage(): Promise<Image> {
   const content = bytes(readFileSync(await pullerBinary()));
-  return buildImage({ layers: [await gzipLayer([{ name: 'puller', type: 'file', mode: 0o755, content }])], entrypoint: ['/puller'], user: '65532:65532' });
+  return buildImage({
+    layers: [await gzipLayer([{ name: 'puller', type: 'file', mode: 0o755, content }])],
+    entrypoint: ['/puller'],
+    user: '65532:65532',
+  });
 }
 
 export interface PayloadOptions extends Partial<ImageOptions> {
@@ -68,8 +74,16 @@ export async function payloadImage(options: PayloadOptions): Promise<Image> {
   const layers = bare ? [] : [await busyboxLayer(build)];
   for (let layer = 0; layer < split; layer++) {
     const size = Math.ceil(total / (files * split));
-    const file = (n: number): Entry => ({ name: `payload/${layer}/${n}`, type: 'file', content: incompressible(`${seed}/${layer}/${n}`, size) });
-    const entries: Entry[] = [{ name: 'payload', type: 'dir' }, { name: `payload/${layer}`, type: 'dir' }, ...Array.from({ length: files }, (_, n) => file(n))];
+    const file = (n: number): Entry => ({
+      name: `payload/${layer}/${n}`,
+      type: 'file',
+      content: incompressible(`${seed}/${layer}/${n}`, size),
+    });
+    const entries: Entry[] = [
+      { name: 'payload', type: 'dir' },
+      { name: `payload/${layer}`, type: 'dir' },
+      ...Array.from({ length: files }, (_, n) => file(n)),
+    ];
     layers.push(await build(entries, { level: 0 }));
   }
   return buildImage({ cmd: SLEEPER, ...options, layers: [...layers, ...(options.layers ?? [])] });

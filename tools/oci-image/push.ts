@@ -31,7 +31,8 @@ async function pushBlob(blob: Blob, target: PushTarget): Promise<void> {
   if (held.statusCode === 200) return;
   const session = await send(target, { method: 'POST', url: `${base}/uploads/`, accept: [202] });
   const location = session.headers.location;
-  if (typeof location !== 'string') throw new Error(`registry ${target.host}: upload to ${target.repository} was accepted without a Location`);
+  if (typeof location !== 'string')
+    throw new Error(`registry ${target.host}: upload to ${target.repository} was accepted without a Location`);
   const url = new URL(location, base);
   url.searchParams.set('digest', blob.digest);
   // The registry is given the length, so it takes the blob in one request however big it is.
@@ -41,7 +42,13 @@ async function pushBlob(blob: Blob, target: PushTarget): Promise<void> {
 
 async function putManifest(image: Image | Index, name: string, target: PushTarget): Promise<void> {
   const url = `http://${target.host}/v2/${target.repository}/manifests/${name}`;
-  await send(target, { method: 'PUT', url, accept: [200, 201], headers: { 'content-type': image.mediaType }, body: image.manifest });
+  await send(target, {
+    method: 'PUT',
+    url,
+    accept: [200, 201],
+    headers: { 'content-type': image.mediaType },
+    body: image.manifest,
+  });
 }
 
 interface Sending {
@@ -52,7 +59,10 @@ interface Sending {
   body?: Dispatcher.DispatchOptions['body'];
 }
 
-async function send({ host, credential }: PushTarget, { method, url, accept, headers, body }: Sending): Promise<Dispatcher.ResponseData> {
+async function send(
+  { host, credential }: PushTarget,
+  { method, url, accept, headers, body }: Sending,
+): Promise<Dispatcher.ResponseData> {
   const authorization = credential && `Basic ${Buffer.from(`${credential.username}:${credential.password}`).toString('base64')}`;
   const response = await request(url, {
     method,
@@ -62,6 +72,7 @@ async function send({ host, credential }: PushTarget, { method, url, accept, hea
     headersTimeout: 600_000,
   });
   const text = await response.body.text();
-  if (!accept.includes(response.statusCode)) throw new Error(`registry ${host} answered ${response.statusCode} to ${method} ${url}: ${text.slice(0, 300)}`);
+  if (!accept.includes(response.statusCode))
+    throw new Error(`registry ${host} answered ${response.statusCode} to ${method} ${url}: ${text.slice(0, 300)}`);
   return response;
 }

@@ -2,9 +2,7 @@ import type { Content } from './content.js';
 
 /** One member of a layer. Owners are numeric; times are the epoch, so that equal content gives equal digests. */
 export type Entry = { name: string; mode?: number; uid?: number; gid?: number } & (
-  | { type: 'file'; content: Content }
-  | { type: 'dir' }
-  | { type: 'symlink'; target: string }
+  { type: 'file'; content: Content } | { type: 'dir' } | { type: 'symlink'; target: string }
 );
 
 const BLOCK = 512;
@@ -63,7 +61,9 @@ function splitName(name: string): [prefix: string, name: string] {
   const slash = name.slice(0, -1).indexOf('/', name.length - 101);
   const parts: [string, string] = [name.slice(0, slash), name.slice(slash + 1)];
   if (slash < 0 || Buffer.byteLength(parts[0]) > 155 || Buffer.byteLength(parts[1]) > 100) {
-    throw new Error(`tar entry ${name}: the name is too long for a ustar header; use at most 100 bytes after the last slash and 255 in all`);
+    throw new Error(
+      `tar entry ${name}: the name is too long for a ustar header; use at most 100 bytes after the last slash and 255 in all`,
+    );
   }
   return parts;
 }

@@ -26,7 +26,8 @@ export function makeCgroup(name: string): void {
     }
     // A v1 cpuset starts empty and takes no process until it has processors and memory.
     for (const file of ['cpuset.cpus', 'cpuset.mems']) {
-      if (!isCgroupV2() && existsSync(join(group, file))) writeFileSync(join(group, file), readFileSync(join(hierarchy, file), 'utf8').trim());
+      if (!isCgroupV2() && existsSync(join(group, file)))
+        writeFileSync(join(group, file), readFileSync(join(hierarchy, file), 'utf8').trim());
     }
   }
 }

@@ -17,7 +17,8 @@ export async function cleanUpCluster(cluster: string): Promise<string[]> {
   const found = [NETNS, RUN_ROOT].flatMap((dir) => list(dir).filter((name) => name.startsWith(prefix)));
   const left = await cleanUpMembers([...new Set([...found, ...cgroupsNamed(prefix)])]);
   const bridge = interfaceName('bridge', cluster);
-  if (existsSync(`/sys/class/net/${bridge}`)) await run('ip', ['link', 'del', bridge]).catch((error: Error) => left.push(error.message));
+  if (existsSync(`/sys/class/net/${bridge}`))
+    await run('ip', ['link', 'del', bridge]).catch((error: Error) => left.push(error.message));
   return left;
 }
 

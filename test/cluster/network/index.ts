@@ -4,7 +4,6 @@ import { cleanUpCluster, cleanUpMembers } from './cleanup.js';
 import { ip } from './ip.js';
 import { addressIn, BLOCK, interfaceName, memberName } from './names.js';
 
-
 export { cleanUpCluster } from './cleanup.js';
 
 /** The bridge of one cluster on this machine and what hangs on it. */
@@ -70,14 +69,26 @@ export async function createNetwork({ cluster, subnet }: { cluster: string; subn
   };
 }
 
-async function join(bridge: { cluster: string; subnet: string; bridge: string; hostAddress: string }, name: string, slot: number): Promise<Member> {
+async function join(
+  bridge: { cluster: string; subnet: string; bridge: string; hostAddress: string },
+  name: string,
+  slot: number,
+): Promise<Member> {
   if (slot < 2 || slot >= BLOCK - 1) throw new Error(`slot ${slot} of ${name}: 2 to ${BLOCK - 2} are for members`);
   const netns = memberName(bridge.cluster, name);
   const address = addressIn(bridge.subnet, slot);
   const outside = interfaceName('veth', netns);
-  await ip([`netns add ${netns}`, `link add ${outside} type veth peer name eth0 netns ${netns}`, `link set ${outside} master ${bridge.bridge} up`]);
-  await ip(['link set lo up', `addr add ${address}/27 dev eth0`, 'link set eth0 up', `route add default via ${bridge.hostAddress}`], netns);
-  const counter = async (name: string): Promise<number> => Number(await readFile(`/sys/class/net/${outside}/statistics/${name}`, 'utf8'));
+  await ip([
+    `netns add ${netns}`,
+    `link add ${outside} type veth peer name eth0 netns ${netns}`,
+    `link set ${outside} master ${bridge.bridge} up`,
+  ]);
+  await ip(
+    ['link set lo up', `addr add ${address}/27 dev eth0`, 'link set eth0 up', `route add default via ${bridge.hostAddress}`],
+    netns,
+  );
+  const counter = async (name: string): Promise<number> =>
+    Number(await readFile(`/sys/class/net/${outside}/statistics/${name}`, 'utf8'));
   return {
     netns,
     address,
@@ -102,5 +113,18 @@ async function shape(netns: string, rateMbit: number | undefined): Promise<void>
     return;
   }
   // The burst holds at least one 64 KiB segment, else the kernel splits each and the rate falls short.
-  await run('tc', [...qdisc, 'replace', 'dev', 'eth0', 'root', 'tbf', 'rate', `${rateMbit}mbit`, 'burst', '256kb', 'latency', '100ms']);
+  await run('tc', [
+    ...qdisc,
+    'replace',
+    'dev',
+    'eth0',
+    'root',
+    'tbf',
+    'rate',
+    `${rateMbit}mbit`,
+    'burst',
+    '256kb',
+    'latency',
+    '100ms',
+  ]);
 }

@@ -58,7 +58,12 @@ export function cniConfig(paths: NodePaths, podBlock: string): string {
         bridge: 'cni0',
         isGateway: true,
         ipMasq: false,
-        ipam: { type: 'host-local', dataDir: `${paths.state}/cni`, ranges: [[{ subnet: podBlock }]], routes: [{ dst: '0.0.0.0/0' }] },
+        ipam: {
+          type: 'host-local',
+          dataDir: `${paths.state}/cni`,
+          ranges: [[{ subnet: podBlock }]],
+          routes: [{ dst: '0.0.0.0/0' }],
+        },
       },
     ],
   });
@@ -74,7 +79,11 @@ export function kubeletConfig(paths: NodePaths, o: { address: string; cgroup: st
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
     kind: 'KubeletConfiguration',
     address: o.address,
-    authentication: { anonymous: { enabled: false }, webhook: { enabled: true }, x509: { clientCAFile: `${paths.config}/ca.crt` } },
+    authentication: {
+      anonymous: { enabled: false },
+      webhook: { enabled: true },
+      x509: { clientCAFile: `${paths.config}/ca.crt` },
+    },
     authorization: { mode: 'Webhook' },
     tlsCertFile: `${paths.config}/kubelet.crt`,
     tlsPrivateKeyFile: `${paths.config}/kubelet.key`,
@@ -94,7 +103,13 @@ export function kubeletConfig(paths: NodePaths, o: { address: string; cgroup: st
     oomScoreAdj: 0,
     localStorageCapacityIsolation: false,
     // Tests fill the disk on purpose; the kubelet's own reaction to that would come on top.
-    evictionHard: { 'memory.available': '0%', 'nodefs.available': '0%', 'imagefs.available': '0%', 'nodefs.inodesFree': '0%', 'imagefs.inodesFree': '0%' },
+    evictionHard: {
+      'memory.available': '0%',
+      'nodefs.available': '0%',
+      'imagefs.available': '0%',
+      'nodefs.inodesFree': '0%',
+      'imagefs.inodesFree': '0%',
+    },
     imageGCHighThresholdPercent: 100,
     imageGCLowThresholdPercent: 99,
   });
@@ -105,7 +120,9 @@ export function kubeconfig(paths: NodePaths, server: string): string {
     apiVersion: 'v1',
     kind: 'Config',
     clusters: [{ name: 'c', cluster: { server, 'certificate-authority': `${paths.config}/ca.crt` } }],
-    users: [{ name: 'u', user: { 'client-certificate': `${paths.config}/kubelet.crt`, 'client-key': `${paths.config}/kubelet.key` } }],
+    users: [
+      { name: 'u', user: { 'client-certificate': `${paths.config}/kubelet.crt`, 'client-key': `${paths.config}/kubelet.key` } },
+    ],
     contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
     'current-context': 'x',
   });

@@ -26,5 +26,9 @@ export async function startRealNodes(options: RealNodesOptions): Promise<RealNod
   const tmpfsMiB = options.tmpfsMiB ?? 4096;
   const root = options.root ?? (freemem() > count * tmpfsMiB * (1 << 20) ? 'tmpfs' : 'disk');
   const numbers = Array.from({ length: count }, (_, i) => i + 1);
-  return Promise.all(numbers.map((n) => startNode({ ...options, root, tmpfsMiB, cniBin, sandbox }, { name: `${prefix}${n}`, slot: FIRST_SLOT + n, podBlock: n })));
+  return Promise.all(
+    numbers.map((n) =>
+      startNode({ ...options, root, tmpfsMiB, cniBin, sandbox }, { name: `${prefix}${n}`, slot: FIRST_SLOT + n, podBlock: n }),
+    ),
+  );
 }

@@ -48,9 +48,16 @@ async function mountRoot({ root, tmpfsMiB }: NodeOptions, { state, config }: Nod
   await run('mount', ['--bind', disk, state]);
 }
 
-async function writeConfig(options: NodeOptions, node: { name: string; member: Member; paths: NodePaths; block: string }): Promise<void> {
+async function writeConfig(
+  options: NodeOptions,
+  node: { name: string; member: Member; paths: NodePaths; block: string },
+): Promise<void> {
   const { name, member, paths, block } = node;
-  const keys = await options.issue({ commonName: `system:node:${name}`, organizations: ['system:nodes'], addresses: [member.address] });
+  const keys = await options.issue({
+    commonName: `system:node:${name}`,
+    organizations: ['system:nodes'],
+    addresses: [member.address],
+  });
   const files: Record<string, string> = {
     'ca.crt': options.apiServer.ca,
     'kubelet.crt': keys.cert,
@@ -157,6 +164,10 @@ class Node implements RealNode {
   }
 
   #spawn(program: string, args: string[], env: Record<string, string> = {}): Promise<ProcessHandle> {
-    return this.#options.spawn({ name: `${program}-${this.name}`, ...this.#member.enter(join(this.#options.bin, program), args), env });
+    return this.#options.spawn({
+      name: `${program}-${this.name}`,
+      ...this.#member.enter(join(this.#options.bin, program), args),
+      env,
+    });
   }
 }

@@ -34,13 +34,19 @@ export function ensurePackages(say: (line: string) => void): Promise<PackagesAns
 
 function install(say: (line: string) => void): PackagesAnswer {
   const missing = missingPackages();
-  if (process.platform !== 'linux') return { ok: false, missing, why: 'real nodes are Linux network namespaces, and this is not Linux' };
+  if (process.platform !== 'linux')
+    return { ok: false, missing, why: 'real nodes are Linux network namespaces, and this is not Linux' };
   if (missing.length === 0) return { ok: true, installed: [] };
   const list = missing.join(' ');
-  if (!isDebian()) return { ok: false, missing, why: `install ${list} (these are Debian's names) with this system's package manager` };
-  if (process.getuid?.() !== 0) return { ok: false, missing, why: `installing needs root: sudo apt-get install --no-install-recommends ${list}` };
+  if (!isDebian())
+    return { ok: false, missing, why: `install ${list} (these are Debian's names) with this system's package manager` };
+  if (process.getuid?.() !== 0)
+    return { ok: false, missing, why: `installing needs root: sudo apt-get install --no-install-recommends ${list}` };
   say(`installing from this system's packages: ${list}`);
-  const options = { stdio: ['ignore', 'ignore', 'pipe'] as ['ignore', 'ignore', 'pipe'], env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } };
+  const options = {
+    stdio: ['ignore', 'ignore', 'pipe'] as ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+  };
   const command = ['install', '-y', '--no-install-recommends', ...missing];
   // The package lists of a fresh machine are often absent or old; they are fetched only when it turns out so.
   if (spawnSync('apt-get', command, options).status !== 0) {
@@ -52,7 +58,8 @@ function install(say: (line: string) => void): PackagesAnswer {
     }
   }
   const still = missingPackages();
-  if (still.length > 0) return { ok: false, missing: still, why: `apt-get installed ${list}, but the programs are not where they are expected` };
+  if (still.length > 0)
+    return { ok: false, missing: still, why: `apt-get installed ${list}, but the programs are not where they are expected` };
   return { ok: true, installed: missing };
 }
 

@@ -49,7 +49,8 @@ export async function startRegistry(options: RegistryOptions): Promise<Registry>
     url,
     bytesSent: () => member?.bytesSent() ?? Promise.resolve(0),
     shape: (rateMbit) => {
-      if (!member) return Promise.reject(new Error(`registry ${name} listens on loopback, which has no link to shape: give it a network`));
+      if (!member)
+        return Promise.reject(new Error(`registry ${name} listens on loopback, which has no link to shape: give it a network`));
       return member.shapeEgress(rateMbit);
     },
     stop: async () => {

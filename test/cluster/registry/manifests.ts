@@ -32,9 +32,14 @@ export async function readManifests(url: string): Promise<KeptManifest[]> {
 /** Puts them again, children before the indexes that name them. */
 export async function restoreManifests(url: string, kept: readonly KeptManifest[]): Promise<void> {
   for (const { repository, name, mediaType, body } of kept) {
-    const response = await request(`${url}/v2/${repository}/manifests/${name}`, { method: 'PUT', headers: { 'content-type': mediaType }, body });
+    const response = await request(`${url}/v2/${repository}/manifests/${name}`, {
+      method: 'PUT',
+      headers: { 'content-type': mediaType },
+      body,
+    });
     const text = await response.body.text();
-    if (response.statusCode >= 300) throw new Error(`registry ${url} did not take ${repository}:${name} back: ${response.statusCode} ${text}`);
+    if (response.statusCode >= 300)
+      throw new Error(`registry ${url} did not take ${repository}:${name} back: ${response.statusCode} ${text}`);
   }
 }
 

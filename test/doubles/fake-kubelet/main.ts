@@ -55,7 +55,9 @@ async function watchOnce(kind: string, { seen, gone, known }: Handlers): Promise
     else if (initial) {
       const present = initial;
       initial = undefined;
-      known().filter((uid) => !present.has(uid)).forEach(gone);
+      known()
+        .filter((uid) => !present.has(uid))
+        .forEach(gone);
     }
   }
 }

@@ -40,12 +40,25 @@ export class FakeNode {
     this.#client = o.client;
     this.#settings = o.settings;
     const { diskBytes } = o.settings;
-    this.store = new ImageStore({ node: o.name, world: o.world, diskBytes, knobs: () => this.#knobs, onChange: () => this.#imagesChanged() });
+    this.store = new ImageStore({
+      node: o.name,
+      world: o.world,
+      diskBytes,
+      knobs: () => this.#knobs,
+      onChange: () => this.#imagesChanged(),
+    });
   }
 
   async register(): Promise<void> {
-    const labels = { 'kubernetes.io/hostname': this.name, 'kubernetes.io/os': 'linux', 'kubernetes.io/arch': 'amd64', ...this.#settings.labels };
-    await this.#client.create({ apiVersion: 'v1', kind: 'Node', metadata: { name: this.name, labels }, spec: {} }).catch(unless(409));
+    const labels = {
+      'kubernetes.io/hostname': this.name,
+      'kubernetes.io/os': 'linux',
+      'kubernetes.io/arch': 'amd64',
+      ...this.#settings.labels,
+    };
+    await this.#client
+      .create({ apiVersion: 'v1', kind: 'Node', metadata: { name: this.name, labels }, spec: {} })
+      .catch(unless(409));
     await this.#renewLease();
     await this.#report();
     this.#registered = true;
@@ -78,7 +91,9 @@ export class FakeNode {
     const host = Math.floor(this.#nextIp / 250);
     const runner = new PodRunner(pod, this.#host(), `10.${200 + host}.${this.#index % 250}.${(this.#nextIp++ % 250) + 1}`);
     this.#pods.set(pod.metadata.uid, runner);
-    runner.run().catch((error: Error) => console.error(`${this.name}: Pod ${pod.metadata.namespace}/${pod.metadata.name}: ${error.stack}`));
+    runner
+      .run()
+      .catch((error: Error) => console.error(`${this.name}: Pod ${pod.metadata.namespace}/${pod.metadata.name}: ${error.stack}`));
   }
 
   onPodGone(uid: string): void {
@@ -99,7 +114,15 @@ export class FakeNode {
       knobs: () => this.#knobs,
       awake: () => this.#awake(),
       credentials: (pod, reference) => credentialsFor(this.#client, pod, reference),
-      writeStatus: (pod, status) => this.#persist(() => this.#client.patch('v1/Pod', keyOf(pod), { metadata: { uid: pod.metadata.uid }, status }, { type: 'strategic', subresource: 'status' })),
+      writeStatus: (pod, status) =>
+        this.#persist(() =>
+          this.#client.patch(
+            'v1/Pod',
+            keyOf(pod),
+            { metadata: { uid: pod.metadata.uid }, status },
+            { type: 'strategic', subresource: 'status' },
+          ),
+        ),
       remove: async (pod) => void (await this.#persist(() => this.#remove(pod))),
     };
   }
@@ -140,8 +163,16 @@ export class FakeNode {
   }
 
   async #renewLease(): Promise<void> {
-    const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: this.name, namespace: 'kube-node-lease' } };
-    const spec = { holderIdentity: this.name, leaseDurationSeconds: LEASE_SECONDS, renewTime: new Date().toISOString().replace('Z', '000Z') };
+    const lease = {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name: this.name, namespace: 'kube-node-lease' },
+    };
+    const spec = {
+      holderIdentity: this.name,
+      leaseDurationSeconds: LEASE_SECONDS,
+      renewTime: new Date().toISOString().replace('Z', '000Z'),
+    };
     await this.#client.apply({ ...lease, spec }, { fieldManager: 'fake-kubelet' });
   }
 
@@ -162,7 +193,14 @@ export class FakeNode {
     await this.#awake();
     const now = timestamp();
     const ready = !this.#knobs.notReady;
-    const condition = (type: string, status: boolean, reason: string, message: string): object => ({ type, status: status ? 'True' : 'False', reason, message, lastHeartbeatTime: now, lastTransitionTime: now });
+    const condition = (type: string, status: boolean, reason: string, message: string): object => ({
+      type,
+      status: status ? 'True' : 'False',
+      reason,
+      message,
+      lastHeartbeatTime: now,
+      lastTransitionTime: now,
+    });
     const sizeOf = (blobs: ReadonlyMap<string, number>): number => [...blobs.values()].reduce((a, b) => a + b, 0);
     const images = this.store.list().map(({ names, blobs }) => ({ names, sizeBytes: sizeOf(blobs) }));
     const status = {
@@ -172,7 +210,12 @@ export class FakeNode {
         condition('MemoryPressure', false, 'KubeletHasSufficientMemory', 'kubelet has sufficient memory available'),
         condition('DiskPressure', false, 'KubeletHasNoDiskPressure', 'kubelet has no disk pressure'),
         condition('PIDPressure', false, 'KubeletHasSufficientPID', 'kubelet has sufficient PID available'),
-        condition('Ready', ready, ready ? 'KubeletReady' : 'KubeletNotReady', ready ? 'kubelet is posting ready status' : 'told to be not ready'),
+        condition(
+          'Ready',
+          ready,
+          ready ? 'KubeletReady' : 'KubeletNotReady',
+          ready ? 'kubelet is posting ready status' : 'told to be not ready',
+        ),
       ],
       addresses: [
         { type: 'InternalIP', address: this.#address },

@@ -85,7 +85,8 @@ export class PodRunner {
       if (!this.#life.signal.aborted) throw error;
     }
     // A Pod that has run to its end stays until somebody deletes it.
-    if (!this.#life.signal.aborted) await new Promise((resolve) => this.#life.signal.addEventListener('abort', resolve, { once: true }));
+    if (!this.#life.signal.aborted)
+      await new Promise((resolve) => this.#life.signal.addEventListener('abort', resolve, { once: true }));
     await this.#end();
   }
 
@@ -93,7 +94,8 @@ export class PodRunner {
     const spec = this.#pod['spec'];
     const inits: ContainerSpec[] = spec.initContainers ?? [];
     const containers: ContainerSpec[] = spec.containers;
-    for (const each of [...inits, ...containers]) this.#statuses.set(each.name, waiting(each, inits.length > 0 ? 'PodInitializing' : 'ContainerCreating'));
+    for (const each of [...inits, ...containers])
+      this.#statuses.set(each.name, waiting(each, inits.length > 0 ? 'PodInitializing' : 'ContainerCreating'));
     await this.#report();
     await this.#pause(this.#host.timing.sandbox);
     this.#sandbox = true;
@@ -152,7 +154,12 @@ export class PodRunner {
       state: { running: { startedAt: timestamp() } },
       containerID: `containerd://${crypto.randomUUID().replaceAll('-', '').repeat(2)}`,
     };
-    this.#change(name, (status) => ({ ...status, ...begun, started: !spec.startupProbe, ready: !isInit && !spec.startupProbe && !spec.readinessProbe }));
+    this.#change(name, (status) => ({
+      ...status,
+      ...begun,
+      started: !spec.startupProbe,
+      ready: !isInit && !spec.startupProbe && !spec.readinessProbe,
+    }));
     await this.#report();
     if (!spec.startupProbe && !spec.readinessProbe) return;
     await this.#pause(PROBE_MS + (spec.readinessProbe?.initialDelaySeconds ?? 0) * 1000);
@@ -195,11 +202,15 @@ export class PodRunner {
   async #image({ reference: text, policy }: Wanted): Promise<StoredImage> {
     const reference = parse(text);
     if (!reference) {
-      throw new NotStartable('InvalidImageName', `Failed to apply default image tag "${text}": couldn't parse image name "${text}": invalid reference format`);
+      throw new NotStartable(
+        'InvalidImageName',
+        `Failed to apply default image tag "${text}": couldn't parse image name "${text}": invalid reference format`,
+      );
     }
     const present = this.#host.store.find(reference);
     if (present && policy !== 'Always') return present;
-    if (policy === 'Never') throw new NotStartable('ErrImageNeverPull', `Container image "${text}" is not present with pull policy of Never`);
+    if (policy === 'Never')
+      throw new NotStartable('ErrImageNeverPull', `Container image "${text}" is not present with pull policy of Never`);
     try {
       const credentials = await this.#host.credentials(this.#pod, reference);
       // The pull is the node's: it goes on when this Pod is deleted meanwhile.
@@ -223,7 +234,9 @@ export class PodRunner {
 
   #status(): Record<string, unknown> {
     const of = (specs: ContainerSpec[] = []): ContainerStatus[] => specs.flatMap(({ name }) => this.#statuses.get(name) ?? []);
-    const { spec } = this.#pod as Raw & { spec: { initContainers?: ContainerSpec[]; containers: ContainerSpec[]; restartPolicy: string } };
+    const { spec } = this.#pod as Raw & {
+      spec: { initContainers?: ContainerSpec[]; containers: ContainerSpec[]; restartPolicy: string };
+    };
     const [inits, containers] = [of(spec.initContainers), of(spec.containers)];
     const phase = phaseOf(spec.restartPolicy, inits, containers);
     const completed = phase === 'Succeeded';
@@ -234,14 +247,22 @@ export class PodRunner {
       hostIP: this.#host.address,
       hostIPs: [{ ip: this.#host.address }],
       ...(this.#sandbox && { podIP: this.#ip, podIPs: [{ ip: this.#ip }] }),
-      conditions: conditionsOf(this.#pod, { sandbox: this.#sandbox && !completed, initialized: this.#initialized, ready, completed }),
+      conditions: conditionsOf(this.#pod, {
+        sandbox: this.#sandbox && !completed,
+        initialized: this.#initialized,
+        ready,
+        completed,
+      }),
       containerStatuses: containers,
       ...(inits.length > 0 && { initContainerStatuses: inits }),
     };
   }
 
   #spec(name: string): ContainerSpec {
-    const { initContainers = [], containers } = this.#pod['spec'] as { initContainers?: ContainerSpec[]; containers: ContainerSpec[] };
+    const { initContainers = [], containers } = this.#pod['spec'] as {
+      initContainers?: ContainerSpec[];
+      containers: ContainerSpec[];
+    };
     const found = [...initContainers, ...containers].find((spec) => spec.name === name);
     if (!found) throw new Error(`container ${name} is not in Pod ${this.#pod.metadata.name}`);
     return found;
@@ -275,6 +296,12 @@ export class PodRunner {
 
 function terminated(status: ContainerStatus, exitCode: number): ContainerStatus {
   const startedAt = status.state.running?.startedAt ?? timestamp();
-  const state = { exitCode, reason: exitCode === 0 ? 'Completed' : 'Error', startedAt, finishedAt: timestamp(), containerID: status.containerID ?? '' };
+  const state = {
+    exitCode,
+    reason: exitCode === 0 ? 'Completed' : 'Error',
+    startedAt,
+    finishedAt: timestamp(),
+    containerID: status.containerID ?? '',
+  };
   return { ...status, ready: false, started: false, state: { terminated: state } };
 }

@@ -61,38 +61,63 @@ export class RegistryReader {
     }
     if (!manifest.config || !manifest.layers) throw failure(reference, GARBAGE, 'InvalidArgument');
     for (const { digest, size, mediaType } of [manifest.config, ...manifest.layers]) {
-      if (mediaType.includes('nydus')) throw failure(reference, `failed to extract layer (${mediaType} ${digest}): no processor for media-type: ${mediaType}`);
+      if (mediaType.includes('nydus'))
+        throw failure(reference, `failed to extract layer (${mediaType} ${digest}): no processor for media-type: ${mediaType}`);
       blobs.set(digest, size);
     }
     return { digest: top.digest, configDigest: manifest.config.digest, blobs };
   }
 
-  async #manifest(reference: Reference, name: string, credentials: readonly Credential[]): Promise<{ digest: string; size: number; manifest: Manifest }> {
+  async #manifest(
+    reference: Reference,
+    name: string,
+    credentials: readonly Credential[],
+  ): Promise<{ digest: string; size: number; manifest: Manifest }> {
     const { registry, repository } = reference;
     const scheme = this.#plain.has(registry) || /^(127\.|localhost[:/]?)/.test(registry) ? 'http' : 'https';
     const url = `${scheme}://${registry}/v2/${repository}/manifests/${name}`;
     const { status, text, digest } = await this.#get(url, reference, credentials);
     if (status === 404) throw failure(reference, `failed to resolve image: ${format(reference)}: not found`, 'NotFound');
     if (status === 401 || status === 403) throw denied(reference, status, credentials);
-    if (status >= 300) throw unresolved(reference, `unexpected status from HEAD request to ${url}: ${status} ${STATUS_CODES[status]}`);
+    if (status >= 300)
+      throw unresolved(reference, `unexpected status from HEAD request to ${url}: ${status} ${STATUS_CODES[status]}`);
     try {
-      return { digest: name.startsWith('sha256:') ? name : digest, size: Buffer.byteLength(text), manifest: JSON.parse(text) as Manifest };
+      return {
+        digest: name.startsWith('sha256:') ? name : digest,
+        size: Buffer.byteLength(text),
+        manifest: JSON.parse(text) as Manifest,
+      };
     } catch {
       throw failure(reference, GARBAGE, 'InvalidArgument');
     }
   }
 
   // As containerd: without credentials first, then with each of the Pod's that fits.
-  async #get(url: string, reference: Reference, credentials: readonly Credential[]): Promise<{ status: number; text: string; digest: string }> {
+  async #get(
+    url: string,
+    reference: Reference,
+    credentials: readonly Credential[],
+  ): Promise<{ status: number; text: string; digest: string }> {
     const attempts = [undefined, ...credentials];
     let last = { status: 0, text: '', digest: '' };
     for (const credential of attempts) {
-      const authorization = credential && `Basic ${Buffer.from(`${credential.username}:${credential.password}`).toString('base64')}`;
+      const authorization =
+        credential && `Basic ${Buffer.from(`${credential.username}:${credential.password}`).toString('base64')}`;
       try {
-        const response = await request(url, { headers: { accept: ACCEPT, ...(authorization && { authorization }) }, headersTimeout: 30_000 });
-        last = { status: response.statusCode, text: await response.body.text(), digest: String(response.headers['docker-content-digest'] ?? '') };
+        const response = await request(url, {
+          headers: { accept: ACCEPT, ...(authorization && { authorization }) },
+          headersTimeout: 30_000,
+        });
+        last = {
+          status: response.statusCode,
+          text: await response.body.text(),
+          digest: String(response.headers['docker-content-digest'] ?? ''),
+        };
       } catch (error) {
-        throw unresolved(reference, `failed to do request: Head "${url}": dial tcp ${reference.registry}: ${networkText(error as NodeJS.ErrnoException)}`);
+        throw unresolved(
+          reference,
+          `failed to do request: Head "${url}": dial tcp ${reference.registry}: ${networkText(error as NodeJS.ErrnoException)}`,
+        );
       }
       if (last.status !== 401) break;
     }
@@ -101,8 +126,14 @@ export class RegistryReader {
 }
 
 function denied(reference: Reference, status: number, credentials: readonly Credential[]): PullError {
-  const why = credentials.length === 0 ? 'no basic auth credentials' : `unexpected status from HEAD request: ${status} ${STATUS_CODES[status]}`;
-  return unresolved(reference, `pull access denied, repository does not exist or may require authorization: authorization failed: ${why}`);
+  const why =
+    credentials.length === 0
+      ? 'no basic auth credentials'
+      : `unexpected status from HEAD request: ${status} ${STATUS_CODES[status]}`;
+  return unresolved(
+    reference,
+    `pull access denied, repository does not exist or may require authorization: authorization failed: ${why}`,
+  );
 }
 
 function unresolved(reference: Reference, cause: string): PullError {
@@ -111,7 +142,9 @@ function unresolved(reference: Reference, cause: string): PullError {
 
 /** What containerd says of a failed pull; a gRPC code stands before it only for some causes. */
 export function failure(reference: Reference, cause: string, code?: 'NotFound' | 'InvalidArgument'): PullError {
-  return new PullError(`${code ? `rpc error: code = ${code} desc = ` : ''}failed to pull and unpack image "${format(reference)}": ${cause}`);
+  return new PullError(
+    `${code ? `rpc error: code = ${code} desc = ` : ''}failed to pull and unpack image "${format(reference)}": ${cause}`,
+  );
 }
 
 function networkText(error: NodeJS.ErrnoException): string {

@@ -7,7 +7,11 @@ interface DockerConfig {
 }
 
 /** Credentials of a Pod's imagePullSecrets for a repository. Secrets that are absent or of another type count for nothing, as with the kubelet. */
-export async function credentialsFor(client: ClusterClient, pod: Raw, { registry, repository }: Reference): Promise<Credential[]> {
+export async function credentialsFor(
+  client: ClusterClient,
+  pod: Raw,
+  { registry, repository }: Reference,
+): Promise<Credential[]> {
   const found: Credential[] = [];
   for (const { name } of (pod['spec'].imagePullSecrets ?? []) as { name: string }[]) {
     const secret = await client.find('v1/Secret', `${pod.metadata.namespace}/${name}`);

@@ -36,14 +36,28 @@ export function timestamp(): string {
 }
 
 export function waiting(spec: ContainerSpec, reason: string): ContainerStatus {
-  return { name: spec.name, image: spec.image, imageID: '', ready: false, started: false, restartCount: 0, state: { waiting: { reason } }, lastState: {} };
+  return {
+    name: spec.name,
+    image: spec.image,
+    imageID: '',
+    ready: false,
+    started: false,
+    restartCount: 0,
+    state: { waiting: { reason } },
+    lastState: {},
+  };
 }
 
 /** Phase by the rules of the kubelet: what may still run or restart keeps the Pod from an end. */
-export function phaseOf(restartPolicy: string, inits: readonly ContainerStatus[], containers: readonly ContainerStatus[]): string {
+export function phaseOf(
+  restartPolicy: string,
+  inits: readonly ContainerStatus[],
+  containers: readonly ContainerStatus[],
+): string {
   const failed = (status: ContainerStatus): boolean => (status.state.terminated?.exitCode ?? 0) !== 0;
   if (inits.some(failed) && restartPolicy === 'Never') return 'Failed';
-  if (containers.length === 0 || containers.some((status) => status.state.waiting && !status.lastState.terminated)) return 'Pending';
+  if (containers.length === 0 || containers.some((status) => status.state.waiting && !status.lastState.terminated))
+    return 'Pending';
   const ended = containers.every((status) => status.state.terminated);
   if (!ended || restartPolicy === 'Always') return 'Running';
   if (!containers.some(failed)) return 'Succeeded';
@@ -59,7 +73,10 @@ interface Condition {
 }
 
 /** The Pod's conditions with the kubelet's own renewed; those of others (PodScheduled) stay. A transition time changes only with the status. */
-export function conditionsOf(pod: Raw, facts: { sandbox: boolean; initialized: boolean; ready: boolean; completed: boolean }): Condition[] {
+export function conditionsOf(
+  pod: Raw,
+  facts: { sandbox: boolean; initialized: boolean; ready: boolean; completed: boolean },
+): Condition[] {
   const before: Condition[] = pod['status']?.conditions ?? [];
   const reason = facts.completed ? 'PodCompleted' : 'ContainersNotReady';
   const own: [string, boolean, string?][] = [

@@ -76,10 +76,13 @@ export class ImageStore {
     await this.#fetch(reference, facts);
     const byDigest = `${reference.registry}/${reference.repository}@${facts.digest}`;
     const before = this.#images.get(facts.digest)?.names ?? [];
-    const names = [...new Set([byDigest, ...before, format(reference)])].sort((a, b) => Number(b.includes('@')) - Number(a.includes('@')));
+    const names = [...new Set([byDigest, ...before, format(reference)])].sort(
+      (a, b) => Number(b.includes('@')) - Number(a.includes('@')),
+    );
     const image = { digest: facts.digest, configDigest: facts.configDigest, names, blobs: facts.blobs };
     // A tag names one image: it leaves the one that had it.
-    for (const other of this.list()) if (other.digest !== facts.digest) other.names = other.names.filter((name) => !names.includes(name));
+    for (const other of this.list())
+      if (other.digest !== facts.digest) other.names = other.names.filter((name) => !names.includes(name));
     this.#images.set(facts.digest, image);
     this.#onChange();
     return image;

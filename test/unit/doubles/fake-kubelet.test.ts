@@ -18,7 +18,7 @@ class ManualClock implements Clock {
     return { cancel: () => (this.#timers = this.#timers.filter((each) => each !== timer)) };
   }
   async move(ms: number): Promise<void> {
-    for (const end = this.#now + ms; ; ) {
+    for (const end = this.#now + ms; ;) {
       const next = this.#timers.sort((a, b) => a.at - b.at)[0];
       this.#now = Math.min(next?.at ?? end, end);
       if (!next || next.at > end) return;
@@ -35,7 +35,8 @@ describe('the shared link', () => {
     const link = new SharedLink(8, clock); // 1000 bytes a millisecond
     const ended: Record<string, number> = {};
     const carried = { a: 0, b: 0 };
-    const start = (name: 'a' | 'b', bytes: number): void => void link.transfer(bytes, (n) => (carried[name] += n)).then(() => (ended[name] = clock.now()));
+    const start = (name: 'a' | 'b', bytes: number): void =>
+      void link.transfer(bytes, (n) => (carried[name] += n)).then(() => (ended[name] = clock.now()));
     start('a', 100_000);
     await clock.move(50);
     start('b', 100_000);
@@ -60,7 +61,9 @@ describe('references', () => {
     const reference = parse(text);
     expect(reference && format(reference)).toBe(name);
   });
-  test.each(['', 'UPPER/Case', 'a:b:c', `a@sha256:${'a'.repeat(63)}`, 'a b'])('"%s" is refused', (text) => expect(parse(text)).toBeUndefined());
+  test.each(['', 'UPPER/Case', 'a:b:c', `a@sha256:${'a'.repeat(63)}`, 'a b'])('"%s" is refused', (text) =>
+    expect(parse(text)).toBeUndefined(),
+  );
 });
 
 describe('a container', () => {
@@ -82,25 +85,56 @@ describe('a container', () => {
   });
 
   test('wants the image volumes that it mounts, then its image', () => {
-    const volumes = [{ name: 'v', image: { reference: 'model', pullPolicy: 'Never' } }, { name: 'other', image: { reference: 'x' } }, { name: 'plain' }];
+    const volumes = [
+      { name: 'v', image: { reference: 'model', pullPolicy: 'Never' } },
+      { name: 'other', image: { reference: 'x' } },
+      { name: 'plain' },
+    ];
     const spec = { name: 'c', image: 'app:v1', volumeMounts: [{ name: 'v' }, { name: 'plain' }] };
-    expect(wantedBy(spec, volumes)).toEqual([{ reference: 'model', policy: 'Never' }, { reference: 'app:v1', policy: 'IfNotPresent' }]);
+    expect(wantedBy(spec, volumes)).toEqual([
+      { reference: 'model', policy: 'Never' },
+      { reference: 'app:v1', policy: 'IfNotPresent' },
+    ]);
   });
 });
 
 describe('the phase of a Pod', () => {
-  const status = (state: ContainerState, lastState: ContainerState = {}): ContainerStatus => ({ ...waiting({ name: 'c', image: 'i' }, ''), state, lastState });
-  const ended = (exitCode: number): ContainerState => ({ terminated: { exitCode, reason: '', startedAt: '', finishedAt: '', containerID: '' } });
+  const status = (state: ContainerState, lastState: ContainerState = {}): ContainerStatus => ({
+    ...waiting({ name: 'c', image: 'i' }, ''),
+    state,
+    lastState,
+  });
+  const ended = (exitCode: number): ContainerState => ({
+    terminated: { exitCode, reason: '', startedAt: '', finishedAt: '', containerID: '' },
+  });
   const [wait, run] = [status({ waiting: { reason: 'x' } }), status({ running: { startedAt: '' } })];
   test.each([
     { phase: 'Pending', with: 'a container that waits', policy: 'Always', inits: [], containers: [run, wait] },
     { phase: 'Pending', with: 'an init container that runs', policy: 'Never', inits: [run], containers: [wait] },
     { phase: 'Running', with: 'containers that run', policy: 'Never', inits: [], containers: [run, status(ended(0))] },
-    { phase: 'Running', with: 'a container between two starts', policy: 'OnFailure', inits: [], containers: [status({ waiting: { reason: 'CrashLoopBackOff' } }, ended(1))] },
+    {
+      phase: 'Running',
+      with: 'a container between two starts',
+      policy: 'OnFailure',
+      inits: [],
+      containers: [status({ waiting: { reason: 'CrashLoopBackOff' } }, ended(1))],
+    },
     { phase: 'Running', with: 'an ended one that starts again', policy: 'Always', inits: [], containers: [status(ended(0))] },
     { phase: 'Succeeded', with: 'containers that have ended well', policy: 'Never', inits: [], containers: [status(ended(0))] },
-    { phase: 'Failed', with: 'one that has ended badly', policy: 'Never', inits: [], containers: [status(ended(0)), status(ended(1))] },
-    { phase: 'Failed', with: 'an init container that has failed', policy: 'Never', inits: [status(ended(1))], containers: [wait] },
+    {
+      phase: 'Failed',
+      with: 'one that has ended badly',
+      policy: 'Never',
+      inits: [],
+      containers: [status(ended(0)), status(ended(1))],
+    },
+    {
+      phase: 'Failed',
+      with: 'an init container that has failed',
+      policy: 'Never',
+      inits: [status(ended(1))],
+      containers: [wait],
+    },
   ])('is $phase with $with under $policy', ({ phase, policy, inits, containers }) => {
     expect(phaseOf(policy, inits, containers)).toBe(phase);
   });

@@ -10,11 +10,15 @@ const go = spawnSync('go', ['version']).status === 0;
   test.each([
     ['is vetted', ['vet', './...']],
     ['passes its own tests', ['test', './...']],
-  ])('%s', (_, args) => {
-    const result = spawnSync('go', args, { cwd: 'puller', encoding: 'utf8' });
-    expect(`${result.stdout}${result.stderr}`).toMatch(args[0] === 'vet' ? /^$/ : /^ok/);
-    expect(result.status).toBe(0);
-  }, 120_000);
+  ])(
+    '%s',
+    (_, args) => {
+      const result = spawnSync('go', args, { cwd: 'puller', encoding: 'utf8' });
+      expect(`${result.stdout}${result.stderr}`).toMatch(args[0] === 'vet' ? /^$/ : /^ok/);
+      expect(result.status).toBe(0);
+    },
+    120_000,
+  );
 
   test('is small and static, and says what is wrong', async () => {
     const binary = await pullerBinary();

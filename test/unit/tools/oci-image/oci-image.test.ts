@@ -2,7 +2,20 @@ import { describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { gunzipSync } from 'node:zlib';
-import { buildImage, buildIndex, bytes, estargzLayer, estargzVariant, gzipLayer, incompressible, payloadImage, sha256, SOURCE_DIGEST, type Entry, type Layer } from '../../../../tools/oci-image/index.js';
+import {
+  buildImage,
+  buildIndex,
+  bytes,
+  estargzLayer,
+  estargzVariant,
+  gzipLayer,
+  incompressible,
+  payloadImage,
+  sha256,
+  SOURCE_DIGEST,
+  type Entry,
+  type Layer,
+} from '../../../../tools/oci-image/index.js';
 
 const MIB = 1 << 20;
 
@@ -15,14 +28,20 @@ async function read(stream: Readable): Promise<Buffer> {
 /** Members of a tar by name: an own reader, so that a defect of the writer cannot hide in it. */
 function untar(tar: Buffer): Map<string, { type: string; mode: number; link: string; data: Buffer }> {
   const members = new Map<string, { type: string; mode: number; link: string; data: Buffer }>();
-  const text = (block: Buffer, at: number, length: number): string => block.toString('utf8', at, at + length).replace(/\0.*$/s, '');
-  for (let at = 0; at + 512 <= tar.length && tar[at] !== 0; ) {
+  const text = (block: Buffer, at: number, length: number): string =>
+    block.toString('utf8', at, at + length).replace(/\0.*$/s, '');
+  for (let at = 0; at + 512 <= tar.length && tar[at] !== 0;) {
     const header = tar.subarray(at, at + 512);
     const sum = header.reduce((total, byte, i) => total + (i >= 148 && i < 156 ? 32 : byte), 0);
     expect(parseInt(text(header, 148, 8), 8)).toBe(sum);
     const size = parseInt(text(header, 124, 12), 8);
     const name = [text(header, 345, 155), text(header, 0, 100)].filter(Boolean).join('/');
-    members.set(name, { type: text(header, 156, 1), mode: parseInt(text(header, 100, 8), 8), link: text(header, 157, 100), data: tar.subarray(at + 512, at + 512 + size) });
+    members.set(name, {
+      type: text(header, 156, 1),
+      mode: parseInt(text(header, 100, 8), 8),
+      link: text(header, 157, 100),
+      data: tar.subarray(at + 512, at + 512 + size),
+    });
     at += 512 + Math.ceil(size / 512) * 512;
   }
   return members;
@@ -84,7 +103,9 @@ describe('eStargz', () => {
     expect(footer.toString('latin1', 12, 14)).toBe('SG');
     expect(footer.toString('latin1', 32, 38)).toBe('STARGZ');
     expect(gunzipSync(footer)).toHaveLength(0);
-    const toc = untar(gunzipSync(packed.subarray(parseInt(footer.toString('latin1', 16, 32), 16)))).get('stargz.index.json')?.data ?? Buffer.alloc(0);
+    const toc =
+      untar(gunzipSync(packed.subarray(parseInt(footer.toString('latin1', 16, 32), 16)))).get('stargz.index.json')?.data ??
+      Buffer.alloc(0);
     expect(sha256(toc)).toBe(layer.annotations?.['containerd.io/snapshot/stargz/toc.digest']);
     return { layer, packed, rows: (JSON.parse(toc.toString()) as { entries: Row[] }).entries };
   };
@@ -115,13 +136,24 @@ describe('images', () => {
     const layer = await gzipLayer([{ name: 'a', type: 'file', content: bytes('a') }]);
     const image = buildImage({ layers: [layer], entrypoint: ['/a'], annotations: { note: 'x' } });
     const manifest = JSON.parse(image.manifest.toString()) as Record<string, unknown>;
-    expect(manifest).toMatchObject({ annotations: { note: 'x' }, config: { digest: image.config.digest }, layers: [{ digest: layer.digest, size: layer.size }] });
+    expect(manifest).toMatchObject({
+      annotations: { note: 'x' },
+      config: { digest: image.config.digest },
+      layers: [{ digest: layer.digest, size: layer.size }],
+    });
     const config = JSON.parse((await read(image.config.open())).toString()) as unknown;
-    expect(config).toMatchObject({ os: 'linux', architecture: 'amd64', config: { Entrypoint: ['/a'] }, rootfs: { diff_ids: [layer.diffId] } });
+    expect(config).toMatchObject({
+      os: 'linux',
+      architecture: 'amd64',
+      config: { Entrypoint: ['/a'] },
+      rootfs: { diff_ids: [layer.diffId] },
+    });
     expect(image.digest).toBe(sha256(image.manifest));
     expect(image.sizeBytes).toBe(image.manifest.length + image.config.size + layer.size);
     const index = buildIndex([image]);
-    expect(JSON.parse(index.manifest.toString())).toMatchObject({ manifests: [{ digest: image.digest, size: image.manifest.length, platform: { os: 'linux' } }] });
+    expect(JSON.parse(index.manifest.toString())).toMatchObject({
+      manifests: [{ digest: image.digest, size: image.manifest.length, platform: { os: 'linux' } }],
+    });
   });
 
   test('of one seed are equal, of two seeds are not, and are equally big', async () => {
