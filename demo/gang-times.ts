@@ -64,7 +64,7 @@ export function gangTimes(observations: readonly Observation[], names: LegNames)
 }
 
 /** The blocker's quota is free when its Workload is gone or finished, which is when Kueue takes it out of its books. */
-function quotaFree(observations: readonly Observation[], blocker: string): number | undefined {
+export function quotaFree(observations: readonly Observation[], blocker: string): number | undefined {
   const workload = observations.filter((o) => o.resource === 'workloads' && ownerOf(o.object) === blocker);
   const held = workload.findIndex((o) => isTrue(o.object.status?.conditions, 'QuotaReserved'));
   if (held < 0) return undefined;

@@ -36,12 +36,8 @@ export async function playHarbingerLeg(stage: Stage): Promise<HarbingerLeg> {
       return { digest: warm.digest };
     },
     blockerEnded: (at) => narrator.step('blocker-ended', 'the quota of the blocker is free', at),
+    admitted: (seconds) => narrator.step('gang-admitted', `Job train-harbinger is Admitted ${secondsText(seconds)} after that`),
     running: async (job, { times }) => {
-      narrator.step(
-        'gang-admitted',
-        `Job ${job} is Admitted ${secondsText((times.admittedAt - times.quotaFreeAt) / 1000)} after that`,
-        times.admittedAt,
-      );
       checkDigest(stage, job, resolved);
       const wait = secondsText((times.lastRunningAt - times.quotaFreeAt) / 1000);
       narrator.step('gang-running', `all ${times.pods} Pods run ${wait} after free quota`, times.lastRunningAt);
@@ -148,13 +144,14 @@ async function show(stage: Stage, args: string[]): Promise<void> {
 }
 
 function checkDigest(stage: Stage, job: string, resolved: string): void {
-  const images = podsOf(stage, job).map((p) => p.spec?.containers?.[0]?.image);
-  const other = images.find((image) => image !== resolved);
+  const pods = podsOf(stage, job);
+  const other = pods.map((p) => p.spec?.containers?.[0]?.image).find((image) => image !== resolved);
   if (other !== undefined) throw new Error(`a Pod of Job ${job} has image ${other}; recorded for the gang is ${resolved}`);
-  stage.narrator.step(
-    'pods-carry-recorded-digest',
-    `all ${images.length} Pods carry the recorded ${resolved.slice(-12)}, though the Job names a tag`,
+  const firstSeen = pods.map(
+    (pod) => stage.observer.observations.find((o) => o.object.metadata.uid === pod.metadata.uid)?.at ?? Date.now(),
   );
+  const evidence = `all ${pods.length} Pods carry the recorded ${resolved.slice(-12)}, though the Job names a tag`;
+  stage.narrator.step('pods-carry-recorded-digest', evidence, Math.max(...firstSeen));
 }
 
 async function pullersGone(stage: Stage, resolved: string): Promise<void> {

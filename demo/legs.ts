@@ -1,7 +1,7 @@
 import { findCondition, isTrue } from '../src/api/conditions.js';
 import type { Raw } from '../test/cluster/client.js';
 import type { LegName } from '../src/cli/timeline/model.js';
-import { gangTimes, isRunning } from './gang-times.js';
+import { gangTimes, isRunning, quotaFree } from './gang-times.js';
 import type { LegNames } from './gang-times.js';
 import { gangJob } from './objects.js';
 import type { MeasuredLeg } from './report.js';
@@ -17,6 +17,7 @@ export interface LegScript {
   /** The gang waits behind the blocker. Resolves when it is ready to go; the digest is what its nodes were made warm with. */
   queued?: (workload: Raw, job: string) => Promise<{ digest: string }>;
   blockerEnded?: (at: number) => void;
+  admitted?: (secondsAfter: number) => void;
   running?: (job: string, measured: MeasuredLeg) => Promise<void>;
 }
 
@@ -26,7 +27,12 @@ export interface LegScript {
  */
 export async function playLeg(stage: Stage, script: LegScript): Promise<MeasuredLeg> {
   const { observer, client, settings, narrator, images } = stage;
-  const names = { leg: script.leg, job: `train-${script.leg}`, blocker: `blocker-${script.leg}`, pods: settings.nodeCount };
+  const names: LegNames = {
+    leg: script.leg,
+    job: `train-${script.leg}`,
+    blocker: `blocker-${script.leg}`,
+    pods: settings.nodeCount,
+  };
   await client.create(gangJob({ name: names.blocker, image: images.blocker, pods: names.pods }));
   const blocker = await allRunning(stage, names.blocker, STEP_DEADLINE_MS);
   script.blockerHoldsQuota?.(blocker);
@@ -45,14 +51,33 @@ export async function playLeg(stage: Stage, script: LegScript): Promise<Measured
 
   narrator.doing('the blocker ends');
   await client.delete('batch/v1/Job', `${NAMESPACE}/${names.blocker}`, { propagationPolicy: 'Background' });
+  await untilAdmitted(stage, names, script);
   await allRunning(stage, names.job, settings.pullDeadlineMs);
   const bytes = (await stage.linkBytes()) - bytesBefore;
   const rewritten = podsOf(stage, names.job).filter((p) => p.spec?.containers?.some((c) => c.image !== image)).length;
   const measured = { times: timesOf(stage, { ...names, ...warmed }), rewritten, bytes };
-  script.blockerEnded?.(measured.times.quotaFreeAt);
   await script.running?.(names.job, measured);
   await removeJob(stage, names.job, STEP_DEADLINE_MS);
   return measured;
+}
+
+/** Tells of free quota and admission when they are seen; the measure itself is taken from the record afterwards. */
+async function untilAdmitted(stage: Stage, names: LegNames, script: LegScript): Promise<void> {
+  const { observer } = stage;
+  const quotaFreeAt = await observer.wait({
+    what: `the quota of Job ${names.blocker} to be free`,
+    probe: () => quotaFree(observer.observations, names.blocker),
+    timeoutMs: STEP_DEADLINE_MS,
+    last: () => brief(workloadOf(stage, names.blocker)),
+  });
+  script.blockerEnded?.(quotaFreeAt);
+  await observer.wait({
+    what: `Job ${names.job} to be admitted`,
+    probe: () => isTrue(workloadOf(stage, names.job)?.['status']?.conditions, 'Admitted'),
+    timeoutMs: STEP_DEADLINE_MS,
+    last: () => brief(workloadOf(stage, names.job)),
+  });
+  script.admitted?.((Date.now() - quotaFreeAt) / 1000);
 }
 
 function timesOf(stage: Stage, names: LegNames): MeasuredLeg['times'] {

@@ -87,7 +87,7 @@ export function reportOf(input: ReportInput): Report {
     schema: 1,
     nodes: input.nodes,
     queue: 'kueue',
-    steps: STEPS.map((name) => stepOf(name, input.seen.get(name))),
+    steps: stepsOf(input.seen),
     legs,
     prewarm: input.prewarm,
     floorSeconds: legs.cold === undefined ? null : round(floorSeconds(legs.cold.bytes, input.linkMbit), 1),
@@ -95,8 +95,14 @@ export function reportOf(input: ReportInput): Report {
   };
 }
 
-function stepOf(name: StepName, at: number | undefined): Step {
-  return { name, at: at === undefined ? null : new Date(at).toISOString(), observed: at !== undefined };
+/** Seen steps in the order of their times, since legs run in random order; then those that were not seen. */
+function stepsOf(seen: ReadonlyMap<StepName, number>): Step[] {
+  const at = (name: StepName): number => seen.get(name) ?? Infinity;
+  return STEPS.map((name): Step => ({
+    name,
+    at: seen.has(name) ? new Date(at(name)).toISOString() : null,
+    observed: seen.has(name),
+  })).sort((a, b) => (at(a.name) === at(b.name) ? 0 : at(a.name) - at(b.name)));
 }
 
 function legOf({ times, rewritten, bytes }: MeasuredLeg): Leg {

@@ -37,6 +37,13 @@ describe('reportOf', () => {
     expect(report.steps.every((s) => s.observed && s.at !== null)).toBe(true);
   });
 
+  test('lists steps in the order in which they were seen', () => {
+    const seen = new Map(SEEN).set('warm-leg-measured', 5);
+    const steps = reportOf({ ...INPUT, seen }).steps;
+    expect(steps[0]?.name).toBe('warm-leg-measured');
+    expect([...steps].sort((a, b) => String(a.at).localeCompare(String(b.at)))).toEqual(steps);
+  });
+
   test('claims no speedup for fake nodes', () => {
     expect(reportOf({ ...INPUT, nodes: 'fake' }).speedup).toBeNull();
   });
