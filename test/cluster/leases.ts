@@ -14,6 +14,13 @@ interface Leases {
   subnets: Record<string, ProcessIdentity>;
 }
 
+export interface Subnet {
+  /** N of 10.77.N.0/24. */
+  index: number;
+  cidr: string;
+  gateway: string;
+}
+
 // Below the kernel's ephemeral range (32768 and up), so that an outgoing connection never sits on a leased port.
 const FIRST_PORT = 20_100;
 const LAST_PORT = 31_900;
@@ -21,8 +28,8 @@ const LAST_PORT = 31_900;
 const leaseDir = (): string => join(tmpdir(), `harbinger-leases-${process.getuid?.() ?? 0}`);
 
 /** Leases `count` free loopback ports for as long as `holder` lives. */
-export async function leasePorts(count: number, holder: ProcessIdentity): Promise<number[]> {
-  return change(async (leases) => {
+export async function leasePorts(count: number, holder: ProcessIdentity, dir = leaseDir()): Promise<number[]> {
+  return change(dir, async (leases) => {
     const got: number[] = [];
     // Start at a place that differs from run to run: a port just released may linger in TIME_WAIT on some client.
     const span = LAST_PORT - FIRST_PORT;
@@ -40,8 +47,8 @@ export async function leasePorts(count: number, holder: ProcessIdentity): Promis
 }
 
 /** Leases one 10.77.N.0/24, N in 1..250, that no interface of this machine overlaps. */
-export async function leaseSubnet(holder: ProcessIdentity): Promise<{ index: number; cidr: string; gateway: string }> {
-  return change((leases) => {
+export async function leaseSubnet(holder: ProcessIdentity, dir = leaseDir()): Promise<Subnet> {
+  return change(dir, (leases) => {
     const taken = new Set(localAddresses().map((a) => a.split('.').slice(0, 3).join('.')));
     for (let index = 1; index <= 250; index++) {
       const prefix = `10.77.${index}`;
@@ -57,8 +64,7 @@ export async function leaseSubnet(holder: ProcessIdentity): Promise<{ index: num
 export const localAddresses = (): string[] =>
   Object.values(networkInterfaces()).flatMap((list) => (list ?? []).filter((a) => a.family === 'IPv4').map((a) => a.address));
 
-async function change<T>(edit: (leases: Leases) => T | Promise<T>): Promise<T> {
-  const dir = leaseDir();
+async function change<T>(dir: string, edit: (leases: Leases) => T | Promise<T>): Promise<T> {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const file = join(dir, 'leases.json');
   return withFileLock(join(dir, 'lock'), async () => {

@@ -111,8 +111,13 @@ describe('a test cluster', () => {
       await cluster.stop();
       expect(before.filter(isAlive)).toEqual([]);
       expect([existsSync(runDir), existsSync(stateFile)]).toEqual([false, false]);
-      cluster = await Cluster.start({ name: 'it-cluster', registry: false, say: silent });
-      expect((await cluster.client.list('v1/Namespace')).map((n) => n.metadata.name)).toContain('default');
+      cluster = await Cluster.start({ name: 'it-cluster', kueue: { webhooks: true }, registry: false, say: silent });
+      expect(await cluster.client.list('batch/v1/Job')).toEqual([]);
+      // This one calls Kueue's webhooks: they suspend a Job that was not written so.
+      await cluster.kueueQueue({ quota: { cpu: '2' } });
+      const big = job('unsuspended', '64');
+      await cluster.client.create({ ...big, spec: { ...(big['spec'] as object), suspend: false } });
+      expect((await cluster.client.get('batch/v1/Job', 'default/unsuspended'))['spec'].suspend).toBe(true);
     },
     START_TIMEOUT_MS,
   );
