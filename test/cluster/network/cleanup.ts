@@ -4,6 +4,7 @@ import { run } from '../exec.js';
 import { sleep } from '../until.js';
 import { cgroupProcesses, cgroupsNamed, removeCgroup } from './cgroups.js';
 import { clusterPrefix, interfaceName, RUN_ROOT } from './names.js';
+import { restoreSysctls } from './sysctls.js';
 
 const NETNS = '/run/netns';
 
@@ -34,7 +35,7 @@ export async function cleanUpMembers(names: readonly string[]): Promise<string[]
     if (existsSync(join(NETNS, name))) await run('ip', ['netns', 'del', name]).catch((error: Error) => left.push(error.message));
   }
   removeLogLinks(names);
-  return left;
+  return [...left, ...restoreSysctls()];
 }
 
 // Daemons first and again: while containerd lives it may start another shim, and a shim another process.

@@ -2,6 +2,7 @@ import { freemem } from 'node:os';
 import { join } from 'node:path';
 import { mkdir } from 'node:fs/promises';
 import { pauseImage, writeArchive } from '../../../tools/oci-image/index.js';
+import { rememberSysctls } from '../network/sysctls.js';
 import { cniDirectory } from '../packages/index.js';
 import { startNode } from './node.js';
 import type { RealNode, RealNodesOptions } from './types.js';
@@ -25,6 +26,7 @@ export async function startRealNodes(options: RealNodesOptions): Promise<RealNod
   await writeArchive(await pauseImage(), sandbox.name, sandbox.archive);
   const tmpfsMiB = options.tmpfsMiB ?? 4096;
   const root = options.root ?? (freemem() > count * tmpfsMiB * (1 << 20) ? 'tmpfs' : 'disk');
+  rememberSysctls();
   const numbers = Array.from({ length: count }, (_, i) => i + 1);
   return Promise.all(
     numbers.map((n) =>
