@@ -16,10 +16,16 @@ for (const file of existsSync(dir) ? readdirSync(dir) : []) {
 if (outputs.size === 0) throw new Error(`${dir} holds no outputs: run "make demo" first`);
 
 const report = JSON.parse(readFileSync(join(DEMO, 'report.json'), 'utf8')) as { nodes: string };
-if (report.nodes !== 'real') throw new Error('the last demo ran on fake nodes; the pages show real ones: run "make demo NODES=real" first');
+if (report.nodes !== 'real')
+  throw new Error('the last demo ran on fake nodes; the pages show real ones: run "make demo NODES=real" first');
 copyFileSync(join(DEMO, 'timeline.svg'), 'docs/timeline.svg');
 
-const pages = ['README.md', ...readdirSync('docs').filter((f) => f.endsWith('.md')).map((f) => join('docs', f))];
+const pages = [
+  'README.md',
+  ...readdirSync('docs')
+    .filter((f) => f.endsWith('.md'))
+    .map((f) => join('docs', f)),
+];
 for (const page of pages) {
   const before = readFileSync(page, 'utf8');
   const { text, missing } = fillOutputs(before, outputs);

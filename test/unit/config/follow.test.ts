@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { followConfig } from '../../../src/config/follow.js';
 import { createLog } from '../../../src/observe/log.js';
-import { FakeClock } from '../observe/fake-clock.js';
+import { FakeClock } from '../kube/fake-clock.js';
 
 const log = createLog({ level: 'silent', name: 'test' });
 let directory: string;
@@ -21,7 +21,7 @@ test('current follows the file, and every listener hears of a change', async () 
   settings.onChange((config) => void heard.push(`b ${config.mode}`));
   expect(settings.current.mode).toBe('Observe');
   await writeFile(path, 'mode: Off\n');
-  clock.advance(0);
+  await clock.advance(0);
   while (clock.pending === 0) await new Promise((resolve) => setImmediate(resolve));
   settings.stop();
   expect(settings.current.mode).toBe('Off');

@@ -6,7 +6,7 @@ import { loadConfig } from '../../../src/config/load.js';
 import type { HarbingerConfig } from '../../../src/config/schema.js';
 import { watchConfig } from '../../../src/config/watch.js';
 import { createLog } from '../../../src/observe/log.js';
-import { FakeClock } from '../observe/fake-clock.js';
+import { FakeClock } from '../kube/fake-clock.js';
 
 describe('watchConfig', () => {
   let directory: string;
@@ -18,7 +18,7 @@ describe('watchConfig', () => {
 
   /** Lets one look at the file happen and waits until the next one is due. */
   const look = async (): Promise<void> => {
-    clock.advance(5_000);
+    await clock.advance(5_000);
     while (clock.pending === 0) await new Promise((resolve) => setImmediate(resolve));
   };
 
@@ -63,7 +63,7 @@ describe('watchConfig', () => {
       log: createLog({ level: 'silent', name: 'test' }),
       onChange: (c) => void got.push(c.mode),
     });
-    late.advance(0);
+    await late.advance(0);
     while (late.pending === 0) await new Promise((resolve) => setImmediate(resolve));
     second.stop();
     expect(got).toEqual(['Observe']);
@@ -86,7 +86,7 @@ describe('watchConfig', () => {
   test('nothing happens after stop', async () => {
     watcher.stop();
     await writeFile(path, 'mode: Off\n');
-    clock.advance(60_000);
+    await clock.advance(60_000);
     await new Promise((resolve) => setImmediate(resolve));
     expect(seen).toEqual([]);
     expect(clock.pending).toBe(0);

@@ -1,16 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
 import { sleep, systemClock } from '../../../src/observe/clock.js';
-import { FakeClock } from './fake-clock.js';
+import { FakeClock } from '../kube/fake-clock.js';
 
 describe('sleep', () => {
   test('ends when the time has passed, and not before', async () => {
     const clock = new FakeClock();
     let done = false;
     const slept = sleep(clock, 1000).then(() => (done = true));
-    clock.advance(999);
+    await clock.advance(999);
     await Promise.resolve();
     expect(done).toBe(false);
-    clock.advance(1);
+    await clock.advance(1);
     await slept;
     expect(done).toBe(true);
   });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createLog } from '../../../src/observe/log.js';
 import { onShutdown } from '../../../src/observe/shutdown.js';
-import { FakeClock } from './fake-clock.js';
+import { FakeClock } from '../kube/fake-clock.js';
 
 /** Stands in for `process`, which a test cannot end. */
 class FakeProcess {
@@ -67,9 +67,9 @@ describe('onShutdown', () => {
     const { process, clock, shutdown } = setup();
     shutdown.add({ name: 'hangs', run: () => new Promise(() => {}) });
     process.emit('SIGTERM');
-    clock.advance(999);
+    await clock.advance(999);
     expect(process.codes).toEqual([]);
-    clock.advance(1);
+    await clock.advance(1);
     await process.exited;
     expect(process.codes).toEqual([1]);
   });

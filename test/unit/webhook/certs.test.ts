@@ -11,7 +11,7 @@ import type { CaSecret } from '../../../src/webhook/certs/ca-secret.js';
 import { caRequiresRegeneration, readAuthority, regenerate } from '../../../src/webhook/certs/ca-secret.js';
 import { leafRequiresRenewal, signLeaf } from '../../../src/webhook/certs/leaf.js';
 import { notAfterOf, readBundle, renewAt } from '../../../src/webhook/certs/x509.js';
-import { FakeClock } from '../observe/fake-clock.js';
+import { FakeClock } from '../kube/fake-clock.js';
 
 const HOUR = 3_600_000;
 const NOW = Date.parse('2030-01-01T00:00:00Z');
