@@ -48,7 +48,13 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
   const reviewer = new Reviewer({ config: () => settings.current, facts, answers, metrics: admission, log });
   const lag = new LagMeter(clock, monotonic);
   const overload = new Overload({ limits: () => settings.current.budgets, lagMs: () => lag.lagMs, maxBodyBytes: MAX_BODY_BYTES });
-  const server = new AdmissionServer({ port: options.port, review: (request) => reviewer.review(request), overload, metrics: admission, log });
+  const server = new AdmissionServer({
+    port: options.port,
+    review: (request) => reviewer.review(request),
+    overload,
+    metrics: admission,
+    log,
+  });
   const certs = createCerts(options, { client, log, metrics, server });
   const watchdog = new Watchdog({
     client,
@@ -72,7 +78,11 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
   log.info({ port: server.port, healthPort: health.port, version: VERSION, mode: settings.current.mode }, 'webhook started');
 
   shutdown.add(
-    { name: 'drain', run: () => drain({ server, unready: () => health.drain(), clock, propagationMs: options.drainDelay, deadlineMs: DRAIN_DEADLINE_MS }) },
+    {
+      name: 'drain',
+      run: () =>
+        drain({ server, unready: () => health.drain(), clock, propagationMs: options.drainDelay, deadlineMs: DRAIN_DEADLINE_MS }),
+    },
     { name: 'watchdog', run: () => watchdog.stop() },
     { name: 'certificates', run: () => certs.stop() },
     { name: 'caches', run: () => facts.stop() },
@@ -90,7 +100,10 @@ interface CertParts {
   server: AdmissionServer;
 }
 
-function createCerts(options: WebhookOptions, { client, log, metrics, server }: CertParts): { keeper: CertKeeper; start(): void; stop(): Promise<void> } {
+function createCerts(
+  options: WebhookOptions,
+  { client, log, metrics, server }: CertParts,
+): { keeper: CertKeeper; start(): void; stop(): Promise<void> } {
   const clock = systemClock;
   const secret = { namespace: options.namespace, name: options.caSecret };
   const configurationName = options.webhookConfiguration;
@@ -103,7 +116,10 @@ function createCerts(options: WebhookOptions, { client, log, metrics, server }: 
     log,
     metrics,
   });
-  const expires = metrics.gauge('harbinger_certificate_expires_seconds', 'When the certificate in use expires, in seconds since the epoch.');
+  const expires = metrics.gauge(
+    'harbinger_certificate_expires_seconds',
+    'When the certificate in use expires, in seconds since the epoch.',
+  );
   const keeper: CertKeeper = new CertKeeper({
     client,
     authority: new AuthorityKeeper({ client, secret, validityMs: options.caValidity, clock, log }),

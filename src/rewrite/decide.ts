@@ -36,7 +36,8 @@ interface Found {
   format?: string | undefined;
   message?: string | undefined;
 }
-export type Answer = Found & ({ outcome: 'accelerated'; image: string } | { outcome: Exclude<Outcome, 'accelerated' | 'pinned'> });
+export type Answer = Found &
+  ({ outcome: 'accelerated'; image: string } | { outcome: Exclude<Outcome, 'accelerated' | 'pinned'> });
 
 /** A decision with what the patch needs beside it. */
 export interface Verdict {
@@ -74,7 +75,12 @@ function judgeAll(situation: Situation, lookup: Lookup): Verdict[] {
   return pod.containers.map((container) => {
     const judge = (source: string): Decision => evaluate(container.name, source, situation, lookup);
     const skip = skipContainer(container, pod, namespace);
-    if (skip !== undefined) return { decision: leave(container.name, container.image, skip.outcome, { message: skip.message }), container, already: false };
+    if (skip !== undefined)
+      return {
+        decision: leave(container.name, container.image, skip.outcome, { message: skip.message }),
+        container,
+        already: false,
+      };
     const claim = claims.get(container.name);
     const confirmed = claim === undefined ? undefined : judge(claim);
     if (confirmed?.image === container.image) return { decision: confirmed, container, already: true };
@@ -91,7 +97,8 @@ function evaluate(container: string, source: string, situation: Situation, looku
   const own = findResolved(records, source);
   if (own !== undefined) return leave(container, source, 'already-accelerated', recordDetails(own));
   const hit = findRecorded(records, reading.reference);
-  if (hit !== undefined) return decision({ container, source, outcome: hit.image.outcome, image: hit.image.resolved }, recordDetails(hit));
+  if (hit !== undefined)
+    return decision({ container, source, outcome: hit.image.outcome, image: hit.image.resolved }, recordDetails(hit));
   const policy = pickPolicy(policies, namespace.labels, reading.reference);
   if (policy === undefined) return leave(container, source, 'no-policy', {});
   const answer = lookup({ key: keyOf(policy, reading.reference), reference: reading.reference, policy });
@@ -112,7 +119,10 @@ function conclude(container: string, source: string, policy: Policy, answer: Ans
   if (answer.outcome !== 'accelerated') return leave(container, source, answer.outcome, known);
   if (answer.image === source) return leave(container, source, 'already-accelerated', known);
   if (policy.spec.mode === 'Audit') {
-    return leave(container, source, 'skipped-audit', { ...known, message: `policy ${policy.name} is in mode Audit; otherwise the image would be ${answer.image}` });
+    return leave(container, source, 'skipped-audit', {
+      ...known,
+      message: `policy ${policy.name} is in mode Audit; otherwise the image would be ${answer.image}`,
+    });
   }
   return decision({ container, source, outcome: 'accelerated', image: answer.image }, known);
 }

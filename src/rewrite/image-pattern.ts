@@ -25,7 +25,9 @@ export function parsePattern(text: string): ImagePattern | string {
 }
 
 function tokens(text: string): Token[] {
-  return (text.match(/\*\*|\*|[^*]/g) ?? []).map((part) => (part === '**' ? { any: 'path' } : part === '*' ? { any: 'component' } : { literal: part }));
+  return (text.match(/\*\*|\*|[^*]/g) ?? []).map((part) =>
+    part === '**' ? { any: 'path' } : part === '*' ? { any: 'component' } : { literal: part },
+  );
 }
 
 /**

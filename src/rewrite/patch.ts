@@ -60,7 +60,10 @@ function addKey(pod: PodView, map: 'annotations' | 'labels', key: string, value:
 }
 
 /** Absent and null maps are added whole; something that is no map is for the API server to refuse. */
-function metadataMap(pod: PodView, map: 'annotations' | 'labels'): { state: 'map' | 'none' | 'other'; keys: ReadonlySet<string> } {
+function metadataMap(
+  pod: PodView,
+  map: 'annotations' | 'labels',
+): { state: 'map' | 'none' | 'other'; keys: ReadonlySet<string> } {
   const value = record(pod.raw['metadata'])?.[map];
   const present = record(value);
   if (present !== undefined) return { state: 'map', keys: new Set(Object.keys(present)) };
@@ -73,5 +76,8 @@ export function pointer(...path: readonly string[]): string {
 }
 
 function bytesOf(annotations: Readonly<Record<string, string>>, except: string): number {
-  return Object.entries(annotations).reduce((sum, [key, value]) => (key === except ? sum : sum + Buffer.byteLength(key) + Buffer.byteLength(value)), 0);
+  return Object.entries(annotations).reduce(
+    (sum, [key, value]) => (key === except ? sum : sum + Buffer.byteLength(key) + Buffer.byteLength(value)),
+    0,
+  );
 }

@@ -25,7 +25,11 @@ export type PolicyReading = { ok: true; policy: Policy } | { ok: false; name: st
  */
 export function readPolicy(raw: { metadata: { name: string; generation?: number }; spec?: unknown }): PolicyReading {
   const { name, generation = 0 } = raw.metadata;
-  const bad = (problem: string): PolicyReading => ({ ok: false, name, problem: `AccelerationPolicy ${name} is ignored: ${problem}` });
+  const bad = (problem: string): PolicyReading => ({
+    ok: false,
+    name,
+    problem: `AccelerationPolicy ${name} is ignored: ${problem}`,
+  });
   const parsed = accelerationPolicySpec.safeParse(raw.spec);
   if (!parsed.success) return bad(parsed.error.issues.map((i) => `spec.${i.path.join('.')}: ${i.message}`).join('; '));
   const spec = parsed.data;
@@ -38,7 +42,14 @@ export function readPolicy(raw: { metadata: { name: string; generation?: number 
   if (problem !== undefined) return bad(`spec.match: ${problem}`);
   return {
     ok: true,
-    policy: { name, generation, spec, namespaces: match.namespaceSelector, images: images?.filter(isPattern), excludes: excludes.filter(isPattern) },
+    policy: {
+      name,
+      generation,
+      spec,
+      namespaces: match.namespaceSelector,
+      images: images?.filter(isPattern),
+      excludes: excludes.filter(isPattern),
+    },
   };
 }
 
@@ -52,7 +63,11 @@ export function inOrder(policies: readonly Policy[]): Policy[] {
 }
 
 /** The policy that decides about an image in a namespace with these labels: the first that matches of `policies` as `inOrder` gives them. */
-export function pickPolicy(policies: readonly Policy[], namespaceLabels: Readonly<Record<string, string>>, reference: Reference): Policy | undefined {
+export function pickPolicy(
+  policies: readonly Policy[],
+  namespaceLabels: Readonly<Record<string, string>>,
+  reference: Reference,
+): Policy | undefined {
   return policies.find(
     (p) =>
       matchesSelector(p.namespaces, namespaceLabels) &&

@@ -25,7 +25,11 @@ export function skipPod(pod: PodView, namespace: NamespaceFacts): Skip | undefin
     return { outcome: 'skipped-mirror-pod', message: 'a mirror Pod is only a copy of a static Pod', untouchable: true };
   }
   if (Object.hasOwn(pod.labels, LABEL.puller)) {
-    return { outcome: 'skipped-own-pod', message: `label ${LABEL.puller}: pullers name the digests that they warm`, untouchable: true };
+    return {
+      outcome: 'skipped-own-pod',
+      message: `label ${LABEL.puller}: pullers name the digests that they warm`,
+      untouchable: true,
+    };
   }
   // The nearest word wins, so that one Pod can opt in again in a namespace that opted out.
   const own = pod.annotations[ANNOTATION.accelerate];

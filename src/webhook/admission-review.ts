@@ -21,7 +21,9 @@ export const HEAD_BYTES = 1024;
 
 /** The request's uid from the first bytes of a body, however the rest looks. */
 export function uidFromHead(head: Buffer): string | undefined {
-  const match = /"request"\s*:\s*\{[^{}]*?"uid"\s*:\s*"([A-Za-z0-9._:-]{1,128})"/.exec(head.subarray(0, HEAD_BYTES).toString('latin1'));
+  const match = /"request"\s*:\s*\{[^{}]*?"uid"\s*:\s*"([A-Za-z0-9._:-]{1,128})"/.exec(
+    head.subarray(0, HEAD_BYTES).toString('latin1'),
+  );
   return match?.[1];
 }
 
@@ -51,5 +53,9 @@ export function readReview(body: Buffer): ReviewReading {
 /** The answer: always allowed. Harbinger has no reason to refuse a Pod. */
 export function answer(uid: string, ops: readonly PatchOp[] = []): string {
   const patch = ops.length === 0 ? {} : { patchType: 'JSONPatch', patch: Buffer.from(JSON.stringify(ops)).toString('base64') };
-  return JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: { uid, allowed: true, ...patch } });
+  return JSON.stringify({
+    apiVersion: 'admission.k8s.io/v1',
+    kind: 'AdmissionReview',
+    response: { uid, allowed: true, ...patch },
+  });
 }

@@ -41,7 +41,8 @@ export class Answers {
       const { variants: rules, freshness, output } = policy.spec;
       const found = await findVariant({ source, rules, freshness, output, port });
       const details = { sourceDigest: source.digest, format: found.format, message: found.message };
-      if (found.outcome === 'accelerated' && found.image !== undefined) return { ...details, outcome: 'accelerated', image: found.image };
+      if (found.outcome === 'accelerated' && found.image !== undefined)
+        return { ...details, outcome: 'accelerated', image: found.image };
       return refusal(found.outcome, details);
     } catch (err) {
       this.#options.log.error({ err, image, policy: policy.name }, 'looking for a variant failed, image left alone');

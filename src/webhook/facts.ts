@@ -68,7 +68,9 @@ export class Facts {
 
   /** Why admissions cannot be judged yet, or undefined. Once synced it stays so: an older cache beats none. */
   get problem(): string | undefined {
-    const waiting = Object.entries({ policies: this.#policies, namespaces: this.#namespaces, prewarms: this.#prewarms }).find(([, r]) => !r.hasSynced);
+    const waiting = Object.entries({ policies: this.#policies, namespaces: this.#namespaces, prewarms: this.#prewarms }).find(
+      ([, r]) => !r.hasSynced,
+    );
     return waiting === undefined ? undefined : `${waiting[0]}: ${waiting[1].problem ?? 'not listed yet'}`;
   }
 
@@ -82,7 +84,9 @@ export class Facts {
     const cached = this.#namespaces.get(name);
     if (cached !== undefined) return cached;
     try {
-      return namespaceFacts(await this.#options.client.get<RawObject>(RESOURCE.namespaces, { name }, { timeoutMs: NAMESPACE_LOOKUP_MS }));
+      return namespaceFacts(
+        await this.#options.client.get<RawObject>(RESOURCE.namespaces, { name }, { timeoutMs: NAMESPACE_LOOKUP_MS }),
+      );
     } catch (err) {
       this.#options.log.warn({ err, namespace: name }, 'namespace not known, its Pods are left alone');
       return undefined;

@@ -22,17 +22,29 @@ export class AdmissionMetrics {
   /** @param monotonic milliseconds that never jump, for example `performance.now` */
   constructor(metrics: Metrics, monotonic: () => number) {
     this.#monotonic = monotonic;
-    this.#requests = metrics.counter('harbinger_admission_requests_total', 'Admission reviews by result.', { result: REQUEST_RESULTS });
-    this.#seconds = metrics.histogram('harbinger_admission_duration_seconds', 'Time from a review to its answer.', [], ADMISSION_BUCKETS);
+    this.#requests = metrics.counter('harbinger_admission_requests_total', 'Admission reviews by result.', {
+      result: REQUEST_RESULTS,
+    });
+    this.#seconds = metrics.histogram(
+      'harbinger_admission_duration_seconds',
+      'Time from a review to its answer.',
+      [],
+      ADMISSION_BUCKETS,
+    );
     this.#decisions = metrics.counter('harbinger_admission_decisions_total', 'Decisions about container images.', {
       outcome: OUTCOMES,
       format: ['none', ...FORMATS],
     });
-    this.#shed = metrics.counter('harbinger_admission_shed_total', 'Admission reviews answered unread, by what ran out.', { reason: SHED_REASONS });
+    this.#shed = metrics.counter('harbinger_admission_shed_total', 'Admission reviews answered unread, by what ran out.', {
+      reason: SHED_REASONS,
+    });
     this.#released = metrics.counter('harbinger_watchdog_releases_total', 'Held gangs that the watchdog let go.', {
       reason: ['DeadlineExceeded', 'Unstamped'],
     });
-    this.#badPolicies = metrics.gauge('harbinger_policies_invalid', 'AccelerationPolicies that are ignored because they are invalid.');
+    this.#badPolicies = metrics.gauge(
+      'harbinger_policies_invalid',
+      'AccelerationPolicies that are ignored because they are invalid.',
+    );
   }
 
   /** Starts the clock of one review; the returned function stops it. */

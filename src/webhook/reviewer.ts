@@ -61,7 +61,8 @@ export class Reviewer {
     const situation: Situation = { pod, namespace, records, policies: facts.policies };
     const answered = await answers.ask(questionsOf(situation), config().budgets.admissionMs);
     const verdicts = decide(situation, answered);
-    for (const { decision, already } of verdicts) metrics.decision(already ? 'already-accelerated' : decision.outcome, decision.format);
+    for (const { decision, already } of verdicts)
+      metrics.decision(already ? 'already-accelerated' : decision.outcome, decision.format);
     const ops = buildPatch(pod, verdicts);
     this.#report(request, verdicts, config().mode);
     return ops;
@@ -71,7 +72,11 @@ export class Reviewer {
   #report(request: AdmissionRequest, verdicts: readonly Verdict[], mode: HarbingerConfig['mode']): void {
     const changed = verdicts.filter((v) => changesImage(v.decision.outcome) && !v.already).map((v) => v.decision);
     const about = { uid: request.uid, namespace: request.namespace, pod: request.name };
-    if (changed.length > 0) this.#options.log.info({ ...about, mode, decisions: changed }, mode === 'Observe' ? 'images would be changed' : 'images changed');
+    if (changed.length > 0)
+      this.#options.log.info(
+        { ...about, mode, decisions: changed },
+        mode === 'Observe' ? 'images would be changed' : 'images changed',
+      );
     else this.#options.log.debug({ ...about, decisions: verdicts.map((v) => v.decision) }, 'images left alone');
   }
 }

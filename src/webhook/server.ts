@@ -54,7 +54,9 @@ export class AdmissionServer {
     app.disable('x-powered-by').disable('etag').set('query parser', false);
     app.post(INSTALL.webhookPath, (request, response) => this.#serve(request, response));
     // Express' own page would be a 404 in HTML; this text ends up in the API server's log.
-    app.use((_request, response) => void response.status(404).type('text').send(`this port serves POST ${INSTALL.webhookPath}\n`));
+    app.use(
+      (_request, response) => void response.status(404).type('text').send(`this port serves POST ${INSTALL.webhookPath}\n`),
+    );
     this.#server = createServer({ ALPNProtocols: ['http/1.1'], minVersion: 'TLSv1.2' }, app);
     this.#server.keepAliveTimeout = KEEP_ALIVE_MS;
     this.#server.headersTimeout = HEADERS_MS;
@@ -75,7 +77,9 @@ export class AdmissionServer {
   listen(): Promise<void> {
     const { port, host } = this.#options;
     return new Promise((resolve, reject) => {
-      this.#server.once('error', (error) => reject(new Error(`webhook port ${port}: ${error.message}; choose another one with --port`, { cause: error })));
+      this.#server.once('error', (error) =>
+        reject(new Error(`webhook port ${port}: ${error.message}; choose another one with --port`, { cause: error })),
+      );
       this.#server.listen({ port, host }, () => resolve());
     });
   }
@@ -109,7 +113,9 @@ export class AdmissionServer {
       if (body.kind === 'gone') return observe('hung-up');
       const reply = await this.#reply(body);
       if (this.#closing) response.setHeader('connection', 'close');
-      response.writeHead(reply.status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(reply.body) }).end(reply.body);
+      response
+        .writeHead(reply.status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(reply.body) })
+        .end(reply.body);
       observe(reply.result);
     } finally {
       if (typeof entry !== 'string') entry.leave();

@@ -4,7 +4,7 @@ import type { HoldEnd, HoldView } from '../gangs/hold.js';
 import { expireHold, heldChecks, holdView } from '../gangs/hold.js';
 import { splitKey } from '../api/object.js';
 import type { WatchPort } from '../kube/client.js';
-import { isConflict, isInvalid, isNotFound } from '../kube/errors.js';
+import { KubeError, isConflict, isInvalid, isNotFound } from '../kube/errors.js';
 import { Lease } from '../kube/lease.js';
 import type { KubePort, PatchOp } from '../kube/port.js';
 import { Reflector } from '../kube/reflector.js';
@@ -33,6 +33,8 @@ interface Held {
 
 /** A Workload's deadline is compared with the wall clock at least so often, since that may jump. */
 const MAX_WAIT_MS = 60_000;
+/** Only Workloads with reserved quota can be held; the many that wait without need not be sent to this process. */
+const RESERVED = 'status.admission.clusterQueue!=';
 const RETRY_LEASE_MS = 2_000;
 
 const MESSAGES = {
@@ -92,15 +94,27 @@ export class Watchdog {
   async #watch(held: AbortSignal): Promise<void> {
     const { client, clock, log, metrics } = this.#options;
     const shared = { client, clock, log, metrics };
-    const checks = new Reflector<boolean>({ ...shared, resource: RESOURCE.admissionChecks, project: (raw) => at(raw, 'spec')['controllerName'] === CHECK_CONTROLLER });
+    const checks = new Reflector<boolean>({
+      ...shared,
+      resource: RESOURCE.admissionChecks,
+      project: (raw) => at(raw, 'spec')['controllerName'] === CHECK_CONTROLLER,
+    });
     const names = new Set<string>();
     const workloads = new Reflector<Held>({
       ...shared,
       resource: RESOURCE.workloads,
+      ...((await this.#canSelect()) ? { fieldSelector: RESERVED } : {}),
       project: (raw) => ({ view: holdView(raw), resourceVersion: raw.metadata.resourceVersion ?? '' }),
     });
     const keys = new Set<string>();
-    const queue = new WorkQueue({ name: 'watchdog', concurrency: 4, clock, log, metrics, reconcile: (key) => this.#reconcile(key, workloads, names) });
+    const queue = new WorkQueue({
+      name: 'watchdog',
+      concurrency: 4,
+      clock,
+      log,
+      metrics,
+      reconcile: (key) => this.#reconcile(key, workloads, names),
+    });
     workloads.onChange((key, now) => {
       if (now === undefined) keys.delete(key);
       else keys.add(key);
@@ -117,6 +131,19 @@ export class Watchdog {
     await this.#untilAborted(held, () => workloads.problem ?? checks.problem);
     await Promise.all([checks.stop(), workloads.stop()]);
     await queue.stop();
+  }
+
+  /** Kueue's CRD has the selectable field since v0.19; before, all Workloads are watched, which costs memory and nothing else. */
+  async #canSelect(): Promise<boolean> {
+    const { client, log } = this.#options;
+    try {
+      await client.list(RESOURCE.workloads, { fieldSelector: RESERVED, limit: 1 })[Symbol.asyncIterator]().next();
+      return true;
+    } catch (err) {
+      if (!(err instanceof KubeError) || err.status !== 400) return true;
+      log.warn({ err }, 'this Kueue cannot select Workloads by reserved quota, watching all of them');
+      return false;
+    }
   }
 
   async #untilAborted(held: AbortSignal, problem: () => string | undefined): Promise<void> {
@@ -140,7 +167,12 @@ export class Watchdog {
     return {};
   }
 
-  async #release(key: string, held: Held, ops: PatchOp[], reason: Extract<HoldEnd, { release: string }>['release']): Promise<void> {
+  async #release(
+    key: string,
+    held: Held,
+    ops: PatchOp[],
+    reason: Extract<HoldEnd, { release: string }>['release'],
+  ): Promise<void> {
     const { client, admission, log } = this.#options;
     try {
       await client.patch(RESOURCE.workloads, splitKey(key), { type: 'json', ops }, { subresource: 'status' });

@@ -14,7 +14,10 @@ export interface WebhookView {
 const MAX_AUTHORITIES = 4;
 
 export function webhookView(raw: RawObject): WebhookView {
-  const webhooks = records(raw['webhooks']).map((w) => ({ name: string(w['name']) ?? '', caBundle: string(at(w, 'clientConfig')['caBundle']) ?? '' }));
+  const webhooks = records(raw['webhooks']).map((w) => ({
+    name: string(w['name']) ?? '',
+    caBundle: string(at(w, 'clientConfig')['caBundle']) ?? '',
+  }));
   return { name: raw.metadata.name, webhooks };
 }
 
@@ -25,12 +28,19 @@ export function webhookView(raw: RawObject): WebhookView {
  * the field.
  */
 export function wantedBundle(present: string, trusted: readonly X509Certificate[], now: number): string {
-  const standing = readBundle(Buffer.from(present, 'base64').toString()).filter((c) => c.ca && /(^|\n)CN=harbinger-ca-/.test(c.subject));
+  const standing = readBundle(Buffer.from(present, 'base64').toString()).filter(
+    (c) => c.ca && /(^|\n)CN=harbinger-ca-/.test(c.subject),
+  );
   const byFingerprint = new Map([...standing, ...trusted].filter((c) => now < notAfterOf(c)).map((c) => [c.fingerprint256, c]));
   const newestFirst = [...byFingerprint.values()].sort(
     (a, b) => Date.parse(b.validFrom) - Date.parse(a.validFrom) || (a.fingerprint256 < b.fingerprint256 ? -1 : 1),
   );
-  return Buffer.from(newestFirst.slice(0, MAX_AUTHORITIES).map((c) => c.toString()).join('')).toString('base64');
+  return Buffer.from(
+    newestFirst
+      .slice(0, MAX_AUTHORITIES)
+      .map((c) => c.toString())
+      .join(''),
+  ).toString('base64');
 }
 
 /**

@@ -32,7 +32,8 @@ export function caRequiresRegeneration(secret: CaSecret, now: number): string | 
   if (key.asymmetricKeyDetails?.namedCurve !== 'prime256v1') return 'tls.key is not a P-256 key';
   if (!cert.checkPrivateKey(key)) return 'tls.key does not belong to tls.crt';
   if (!cert.ca) return 'tls.crt is not a certificate authority';
-  if (!readBundle(decode(secret, 'ca.crt')).some((c) => c.fingerprint256 === cert.fingerprint256)) return 'ca.crt does not hold tls.crt';
+  if (!readBundle(decode(secret, 'ca.crt')).some((c) => c.fingerprint256 === cert.fingerprint256))
+    return 'ca.crt does not hold tls.crt';
   return ageProblem(cert, now);
 }
 

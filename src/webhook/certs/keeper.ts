@@ -132,11 +132,15 @@ export class CertKeeper {
 
   #whyNotServing(authority: Authority): string | undefined {
     const { configuration, configurationName } = this.#options;
-    if (!configuration.hasSynced) return configuration.problem ?? `MutatingWebhookConfiguration ${configurationName} not read yet`;
+    if (!configuration.hasSynced)
+      return configuration.problem ?? `MutatingWebhookConfiguration ${configurationName} not read yet`;
     const view = configuration.get(configurationName);
-    if (view === undefined) return `there is no MutatingWebhookConfiguration ${configurationName}; install it or name it with --webhook-configuration`;
+    if (view === undefined)
+      return `there is no MutatingWebhookConfiguration ${configurationName}; install it or name it with --webhook-configuration`;
     const known = authority.trusted.find((c) => c.fingerprint256 === this.#leaf?.issuer);
-    return trusts(view, known ?? authority.cert) ? undefined : `MutatingWebhookConfiguration ${configurationName} does not hold our authority yet`;
+    return trusts(view, known ?? authority.cert)
+      ? undefined
+      : `MutatingWebhookConfiguration ${configurationName} does not hold our authority yet`;
   }
 
   #settleMs(): number {

@@ -21,7 +21,12 @@ export function signLeaf(authority: Authority, names: readonly string[], now: nu
  * one is kept as long as it is valid: a handshake that fails loses an admission silently.
  * @param settled whether the API server has trusted the current authority for long enough
  */
-export function leafRequiresRenewal(leaf: Leaf | undefined, authority: Authority, now: number, settled: boolean): string | undefined {
+export function leafRequiresRenewal(
+  leaf: Leaf | undefined,
+  authority: Authority,
+  now: number,
+  settled: boolean,
+): string | undefined {
   if (leaf === undefined) return 'there is none yet';
   if (now >= notAfterOf(leaf.cert)) return `it expired at ${leaf.cert.validTo}`;
   if (leaf.issuer === authority.cert.fingerprint256) {

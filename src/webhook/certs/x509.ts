@@ -46,7 +46,11 @@ export function createAuthority(validity: Validity): KeyPair {
  * A server certificate for DNS names and IP addresses, signed by `authority`; it never outlives its issuer.
  * Throws if the result does not verify.
  */
-export function createLeaf(authority: { cert: X509Certificate; key: KeyObject }, names: readonly string[], validity: Validity): KeyPair {
+export function createLeaf(
+  authority: { cert: X509Certificate; key: KeyObject },
+  names: readonly string[],
+  validity: Validity,
+): KeyPair {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const certificate = draft('harbinger-webhook', newSerial(), validity);
   const last = notAfterOf(authority.cert);
@@ -56,7 +60,10 @@ export function createLeaf(authority: { cert: X509Certificate; key: KeyObject },
     { name: 'keyUsage', digitalSignature: true, critical: true },
     { name: 'extKeyUsage', serverAuth: true },
     // Go looks at alternative names only, never at the common name.
-    { name: 'subjectAltName', altNames: names.map((name) => (isIP(name) > 0 ? { type: 7, ip: name } : { type: 2, value: name })) },
+    {
+      name: 'subjectAltName',
+      altNames: names.map((name) => (isIP(name) > 0 ? { type: 7, ip: name } : { type: 2, value: name })),
+    },
   ]);
   const pem = seal(certificate, { publicKey, signingKey: authority.key, issuer: authority.cert });
   return checked({ cert: pem, key: exportKey(privateKey) }, authority.cert);
@@ -104,7 +111,10 @@ function draft(commonName: string, serial: string, { now, validityMs }: Validity
 }
 
 /** Encodes with forge, puts in the nodes that forge cannot make, and signs with node:crypto. */
-function seal(certificate: forge.pki.Certificate, parts: { publicKey: KeyObject; signingKey: KeyObject; issuer?: X509Certificate }): string {
+function seal(
+  certificate: forge.pki.Certificate,
+  parts: { publicKey: KeyObject; signingKey: KeyObject; issuer?: X509Certificate },
+): string {
   const tbs = getTBSCertificate(certificate);
   const nodes = children(tbs);
   const algorithm = asn1.create(asn1.Class.UNIVERSAL, asn1.Type.SEQUENCE, true, [
@@ -150,7 +160,10 @@ function exportKey(key: KeyObject): string {
 /** A certificate that does not verify must never reach a server, where it would silently take the webhook away. */
 function checked(pair: KeyPair, issuer: X509Certificate): KeyPair {
   const certificate = new X509Certificate(pair.cert);
-  const sound = certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey) && certificate.publicKey.equals(createPublicKey(pair.key));
+  const sound =
+    certificate.checkIssued(issuer) &&
+    certificate.verify(issuer.publicKey) &&
+    certificate.publicKey.equals(createPublicKey(pair.key));
   if (!sound) throw new Error(`certificate ${certificate.subject} made for ${issuer.subject} does not verify`);
   return pair;
 }

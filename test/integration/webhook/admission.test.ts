@@ -5,7 +5,23 @@ import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
 import { notYet, until } from '../../cluster/until.js';
 import type { Images } from './ground.js';
-import { ACCELERATED, DECISIONS, NS, POLICY, decisionsOf, imageOf, metric, mutated, namespace, pod, policy, pushPair, pushPlain, untilOutcome, verdictOf } from './ground.js';
+import {
+  ACCELERATED,
+  DECISIONS,
+  NS,
+  POLICY,
+  decisionsOf,
+  imageOf,
+  metric,
+  mutated,
+  namespace,
+  pod,
+  policy,
+  pushPair,
+  pushPlain,
+  untilOutcome,
+  verdictOf,
+} from './ground.js';
 
 /** A busy test machine stalls processes; what that does to admissions is not what these tests are about. */
 const BUDGETS = { eventLoopLagMs: 2_000 };
@@ -33,7 +49,11 @@ describe('admission', () => {
     await cluster.client.apply([namespace(), namespace('opted-out', { 'harbinger.dev/accelerate': 'false' })]);
     const registries = [host, silent.host, '127.0.0.1:1'].map((h) => ({ host: h, plainHTTP: true, allowLocalAddresses: true }));
     harbinger = await cluster.installHarbinger({ controllers: 0, config: { registries, budgets: BUDGETS } });
-    await cluster.client.apply(policy('all', { match: { images: [`${host}/**`, `${silent.host}/**`, '127.0.0.1:1/**'], excludeImages: [`${host}/excluded/**`] } }));
+    await cluster.client.apply(
+      policy('all', {
+        match: { images: [`${host}/**`, `${silent.host}/**`, '127.0.0.1:1/**'], excludeImages: [`${host}/excluded/**`] },
+      }),
+    );
     await untilOutcome(cluster, app.source, 'accelerated');
   }, 300_000);
   afterAll(async () => {
@@ -46,11 +66,27 @@ describe('admission', () => {
     expect(imageOf(admitted)).toBe(`${host}/team/app@${app.variantDigest}`);
     expect(admitted.metadata.labels).toMatchObject({ [ACCELERATED]: 'true' });
     expect(decisionsOf(admitted)).toEqual([
-      expect.objectContaining({ container: 'app', source: app.source, outcome: 'accelerated', image: imageOf(admitted), sourceDigest: app.sourceDigest, policy: 'all', format: 'estargz' }),
+      expect.objectContaining({
+        container: 'app',
+        source: app.source,
+        outcome: 'accelerated',
+        image: imageOf(admitted),
+        sourceDigest: app.sourceDigest,
+        policy: 'all',
+        format: 'estargz',
+      }),
     ]);
     expect(await verdictOf(cluster, admitted.metadata.name)).toBe('mutated');
-    const line = harbinger.webhooks[0]?.logs().split('\n').filter((l) => l.includes('images changed')).at(-1);
-    expect(JSON.parse(line ?? '{}')).toMatchObject({ pod: admitted.metadata.name, uid: expect.stringMatching(/^[0-9a-f-]{36}$/), namespace: NS });
+    const line = harbinger.webhooks[0]
+      ?.logs()
+      .split('\n')
+      .filter((l) => l.includes('images changed'))
+      .at(-1);
+    expect(JSON.parse(line ?? '{}')).toMatchObject({
+      pod: admitted.metadata.name,
+      uid: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      namespace: NS,
+    });
   });
 
   test('the admitted Pod, created again as it came back, stays as it is', async () => {
@@ -62,13 +98,19 @@ describe('admission', () => {
   });
 
   test('a forged decisions annotation is overwritten and never followed', async () => {
-    const forged = JSON.stringify([{ container: 'app', source: `${host}/team/evil:v1`, outcome: 'accelerated', image: app.source }]);
+    const forged = JSON.stringify([
+      { container: 'app', source: `${host}/team/evil:v1`, outcome: 'accelerated', image: app.source },
+    ]);
     const admitted = await create(app.source, { metadata: { annotations: { [DECISIONS]: forged } } });
     expect(decisionsOf(admitted)).toMatchObject([{ source: app.source, outcome: 'accelerated' }]);
   });
 
   test.each<[string, string, () => Promise<string>]>([
-    ['without a record of its source', 'freshness-unknown', async () => (await pushPair(cluster, 'team/unrecorded', false)).source],
+    [
+      'without a record of its source',
+      'freshness-unknown',
+      async () => (await pushPair(cluster, 'team/unrecorded', false)).source,
+    ],
     [
       'made from another source',
       'variant-stale',
@@ -78,7 +120,11 @@ describe('admission', () => {
         return pair.source;
       },
     ],
-    ['that is not there', 'variant-missing', async () => `${host}/team/plain@${await pushPlain(cluster, 'team/plain', 'v1')}`.replace(/@.*/, ':v1')],
+    [
+      'that is not there',
+      'variant-missing',
+      async () => `${host}/team/plain@${await pushPlain(cluster, 'team/plain', 'v1')}`.replace(/@.*/, ':v1'),
+    ],
     ['that no policy asks for', 'no-policy', () => Promise.resolve(`${host}/excluded/app:v1`)],
   ])('a variant %s leaves the image alone: %s', async (_, outcome, make) => {
     const before = await mutated(harbinger);
@@ -95,13 +141,28 @@ describe('admission', () => {
     const recorded = await pushPlain(cluster, 'team/gang', 'v1');
     const image = `${host}/team/gang:v1`;
     const container = { name: 'main', image };
-    const template = { spec: { restartPolicy: 'Never', schedulerName: 'nobody', containers: [container], initContainers: [{ name: 'init', image }] } };
-    const job = await cluster.client.create({ apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'gang', namespace: NS }, spec: { suspend: true, parallelism: 2, completions: 2, template } });
+    const template = {
+      spec: {
+        restartPolicy: 'Never',
+        schedulerName: 'nobody',
+        containers: [container],
+        initContainers: [{ name: 'init', image }],
+      },
+    };
+    const job = await cluster.client.create({
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: { name: 'gang', namespace: NS },
+      spec: { suspend: true, parallelism: 2, completions: 2, template },
+    });
     await cluster.client.create({
       apiVersion: 'harbinger.dev/v1alpha1',
       kind: 'ImagePrewarm',
       metadata: { name: 'gang', namespace: NS },
-      spec: { gangRef: { apiGroup: 'batch', kind: 'Job', name: 'gang', uid: job.metadata.uid }, targets: [{ name: 'main', images: [{ reference: image }], nodes: { names: ['n'] } }] },
+      spec: {
+        gangRef: { apiGroup: 'batch', kind: 'Job', name: 'gang', uid: job.metadata.uid },
+        targets: [{ name: 'main', images: [{ reference: image }], nodes: { names: ['n'] } }],
+      },
     });
     const resolved = `${host}/team/gang@${recorded}`;
     await cluster.client.patch(
@@ -119,7 +180,10 @@ describe('admission', () => {
     expect(moved).not.toBe(recorded);
     for (const member of pods) {
       expect([imageOf(member), member['spec'].initContainers[0].image]).toEqual([resolved, resolved]);
-      expect(decisionsOf(member)).toMatchObject([{ outcome: 'pinned', source: image, prewarm: `${NS}/gang` }, { outcome: 'pinned' }]);
+      expect(decisionsOf(member)).toMatchObject([
+        { outcome: 'pinned', source: image, prewarm: `${NS}/gang` },
+        { outcome: 'pinned' },
+      ]);
       expect(member.metadata.labels).not.toHaveProperty(ACCELERATED);
     }
     // Negative twin: a Pod outside the gang is not pinned by its record.
@@ -141,7 +205,10 @@ describe('admission', () => {
   });
 
   test('a Pod can opt in again, and a namespace without the label is never seen', async () => {
-    const optedIn = await create(app.source, { namespace: 'opted-out', metadata: { annotations: { 'harbinger.dev/accelerate': 'true' } } });
+    const optedIn = await create(app.source, {
+      namespace: 'opted-out',
+      metadata: { annotations: { 'harbinger.dev/accelerate': 'true' } },
+    });
     expect(imageOf(optedIn)).not.toBe(app.source);
     const elsewhere = await create(app.source, { namespace: 'default' });
     expect(imageOf(elsewhere)).toBe(app.source);
@@ -164,11 +231,14 @@ describe('admission', () => {
     await expect(refused).rejects.toThrow(/metadata\.annotations: Invalid value: "example\.com\/a~b"/);
   });
 
-  test.each(['docker.io/Foo/bar', 'not an image', `${'a'.repeat(64)}`, 'x@sha256:1'])('an image that cannot be parsed passes untouched: %s', async (image) => {
-    const admitted = await create(image);
-    expect(imageOf(admitted)).toBe(image);
-    expect(decisionsOf(admitted)).toMatchObject([{ outcome: 'unparsable', image }]);
-  });
+  test.each(['docker.io/Foo/bar', 'not an image', `${'a'.repeat(64)}`, 'x@sha256:1'])(
+    'an image that cannot be parsed passes untouched: %s',
+    async (image) => {
+      const admitted = await create(image);
+      expect(imageOf(admitted)).toBe(image);
+      expect(decisionsOf(admitted)).toMatchObject([{ outcome: 'unparsable', image }]);
+    },
+  );
 
   test('everything else in the Pod is what it would be without the webhook', async () => {
     const rich = (ns: string) =>
@@ -176,14 +246,26 @@ describe('admission', () => {
         namespace: ns,
         metadata: { name: 'rich', annotations: { a: 'b' }, labels: { l: 'm' }, finalizers: ['example.com/f'] },
         spec: {
-          initContainers: [{ name: 'sidecar', image: `${host}/excluded/side:v1`, restartPolicy: 'Always', startupProbe: { exec: { command: ['true'] } } }],
+          initContainers: [
+            {
+              name: 'sidecar',
+              image: `${host}/excluded/side:v1`,
+              restartPolicy: 'Always',
+              startupProbe: { exec: { command: ['true'] } },
+            },
+          ],
           volumes: [{ name: 'v', image: { reference: `${host}/excluded/model:v1`, pullPolicy: 'IfNotPresent' } }],
           schedulingGates: [{ name: 'example.com/gate' }],
-          topologySpreadConstraints: [{ maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'ScheduleAnyway', matchLabelKeys: ['l'], labelSelector: {} }],
+          topologySpreadConstraints: [
+            { maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'ScheduleAnyway', matchLabelKeys: ['l'], labelSelector: {} },
+          ],
           resources: { requests: { cpu: '1' } },
           hostUsers: false,
         },
-        container: { resizePolicy: [{ resourceName: 'cpu', restartPolicy: 'NotRequired' }], volumeMounts: [{ name: 'v', mountPath: '/v' }] },
+        container: {
+          resizePolicy: [{ resourceName: 'cpu', restartPolicy: 'NotRequired' }],
+          volumeMounts: [{ name: 'v', mountPath: '/v' }],
+        },
       });
     const plain = await cluster.client.create(rich('default'));
     const seen = await cluster.client.create(rich(NS));
@@ -191,8 +273,14 @@ describe('admission', () => {
       const { labels, annotations } = object.metadata;
       const spec = structuredClone(object['spec']);
       // The names of generated token volumes differ from Pod to Pod.
-      const text = JSON.stringify(spec).replace(/kube-api-access-[a-z0-9]{5}/g, 'token').replace(imageOf(object), 'IMAGE');
-      return { spec: JSON.parse(text), labels: { ...labels, [ACCELERATED]: undefined }, annotations: { ...annotations, [DECISIONS]: undefined } };
+      const text = JSON.stringify(spec)
+        .replace(/kube-api-access-[a-z0-9]{5}/g, 'token')
+        .replace(imageOf(object), 'IMAGE');
+      return {
+        spec: JSON.parse(text),
+        labels: { ...labels, [ACCELERATED]: undefined },
+        annotations: { ...annotations, [DECISIONS]: undefined },
+      };
     };
     expect(imageOf(seen)).not.toBe(imageOf(plain));
     expect(strip(seen)).toEqual(strip(plain));
@@ -206,7 +294,14 @@ describe('admission', () => {
     expect(took).toBeGreaterThan(900);
     expect(took).toBeLessThan(2_000);
     // An image of a registry that answers is not held up by the other container's.
-    const both = await create(app.source, { spec: { containers: [{ name: 'app', image: app.source }, { name: 'slow', image: `${silent.host}/x:v1` }] } });
+    const both = await create(app.source, {
+      spec: {
+        containers: [
+          { name: 'app', image: app.source },
+          { name: 'slow', image: `${silent.host}/x:v1` },
+        ],
+      },
+    });
     expect(decisionsOf(both).map((d) => d.outcome)).toEqual(['accelerated', 'budget-exceeded']);
   });
 
@@ -226,10 +321,15 @@ describe('admission', () => {
   test('a policy with a bad selector is ignored, visibly, and the others go on', async () => {
     const [webhook] = harbinger.webhooks;
     if (webhook === undefined) throw new Error('no webhook');
-    const bad = policy('bad', { priority: 100, match: { namespaceSelector: { matchExpressions: [{ key: 'team', operator: 'In' }] } } });
+    const bad = policy('bad', {
+      priority: 100,
+      match: { namespaceSelector: { matchExpressions: [{ key: 'team', operator: 'In' }] } },
+    });
     await cluster.client.apply(bad);
     await until('the policy to be counted as invalid', async () => (await metric(webhook, 'harbinger_policies_invalid')) === 1);
-    expect(webhook.logs()).toContain('AccelerationPolicy bad is ignored: spec.match.namespaceSelector.matchExpressions: operator In of key \\"team\\" needs values');
+    expect(webhook.logs()).toContain(
+      'AccelerationPolicy bad is ignored: spec.match.namespaceSelector.matchExpressions: operator In of key \\"team\\" needs values',
+    );
     expect(decisionsOf(await create(app.source))).toMatchObject([{ outcome: 'accelerated', policy: 'all' }]);
     await cluster.client.delete(POLICY, 'bad');
     await until('the policy to be forgotten', async () => (await metric(webhook, 'harbinger_policies_invalid')) === 0);
@@ -244,16 +344,20 @@ describe('admission', () => {
     await untilOutcome(cluster, app.source, 'accelerated');
   });
 
-  test.each(['Observe', 'Off'])('mode %s changes nothing', async (mode) => {
-    const config = { registries: [{ host, plainHTTP: true, allowLocalAddresses: true }], budgets: BUDGETS, mode };
-    harbinger.writeConfig(config);
-    await until(`mode ${mode} to be in force`, async () => imageOf(await create(app.source)) === app.source);
-    const admitted = await create(app.source);
-    expect([admitted.metadata.labels, admitted.metadata.annotations]).toEqual([undefined, undefined]);
-    expect(await verdictOf(cluster, admitted.metadata.name)).toBe('called');
-    harbinger.writeConfig({ ...config, mode: 'On' });
-    await untilOutcome(cluster, app.source, 'accelerated');
-  }, 60_000);
+  test.each(['Observe', 'Off'])(
+    'mode %s changes nothing',
+    async (mode) => {
+      const config = { registries: [{ host, plainHTTP: true, allowLocalAddresses: true }], budgets: BUDGETS, mode };
+      harbinger.writeConfig(config);
+      await until(`mode ${mode} to be in force`, async () => imageOf(await create(app.source)) === app.source);
+      const admitted = await create(app.source);
+      expect([admitted.metadata.labels, admitted.metadata.annotations]).toEqual([undefined, undefined]);
+      expect(await verdictOf(cluster, admitted.metadata.name)).toBe('called');
+      harbinger.writeConfig({ ...config, mode: 'On' });
+      await untilOutcome(cluster, app.source, 'accelerated');
+    },
+    60_000,
+  );
 
   test('the webhook used no right that it does not have', () => {
     const account = { user: 'harbinger-system:harbinger-webhook' };

@@ -24,7 +24,8 @@ class Traffic {
         const path = '/api/v1/namespaces/team/pods?dryRun=All';
         const admitted = (await cluster.client.request('POST', path, pod(image))) as Raw;
         this.total++;
-        if (imageOf(admitted) === image) this.missed.push(`${new Date().toISOString()} ${decisionsOf(admitted)[0]?.outcome ?? 'not seen'}`);
+        if (imageOf(admitted) === image)
+          this.missed.push(`${new Date().toISOString()} ${decisionsOf(admitted)[0]?.outcome ?? 'not seen'}`);
       }
     };
     this.#running = Promise.all(Array.from({ length: lanes }, lane));
@@ -47,9 +48,12 @@ describe('availability of the webhook', () => {
     if (a === undefined || b === undefined) throw new Error('two replicas are needed');
     return [a, b];
   };
-  const caBundle = async (): Promise<string> => (await cluster.client.get(WEBHOOK, 'harbinger'))['webhooks'][0].clientConfig.caBundle as string;
-  const certificatesIn = (bundle: string): number => Buffer.from(bundle, 'base64').toString().split('BEGIN CERTIFICATE').length - 1;
-  const rewrites = async (p: HarbingerProcess): Promise<number> => metric(p, 'harbinger_admission_requests_total', '{result="mutated"}');
+  const caBundle = async (): Promise<string> =>
+    (await cluster.client.get(WEBHOOK, 'harbinger'))['webhooks'][0].clientConfig.caBundle as string;
+  const certificatesIn = (bundle: string): number =>
+    Buffer.from(bundle, 'base64').toString().split('BEGIN CERTIFICATE').length - 1;
+  const rewrites = async (p: HarbingerProcess): Promise<number> =>
+    metric(p, 'harbinger_admission_requests_total', '{result="mutated"}');
 
   beforeAll(async () => {
     cluster = await Cluster.start({ name: 'it-availability', say: () => undefined });
@@ -76,13 +80,26 @@ describe('availability of the webhook', () => {
     const since = Date.now();
     const traffic = new Traffic(cluster, app.source);
     const served = await rewrites(a);
-    const news = (p: HarbingerProcess, what: string): number => p.logs().split('\n').filter((l) => l.includes(what)).length;
+    const news = (p: HarbingerProcess, what: string): number =>
+      p
+        .logs()
+        .split('\n')
+        .filter((l) => l.includes(what)).length;
     await until(
       'two new authorities, and leaves of them in both replicas',
-      async () => {
+      () => {
         const authorities = news(a, 'new certificate authority') + news(b, 'new certificate authority');
-        const leaves = [a, b].map((p) => p.logs().split('\n').filter((l) => l.includes('the authority changed')).length);
-        return (authorities >= 3 && leaves.every((n) => n >= 2)) || notYet({ authorities, leaves, missed: traffic.missed, total: traffic.total });
+        const leaves = [a, b].map(
+          (p) =>
+            p
+              .logs()
+              .split('\n')
+              .filter((l) => l.includes('the authority changed')).length,
+        );
+        return (
+          (authorities >= 3 && leaves.every((n) => n >= 2)) ||
+          notYet({ authorities, leaves, missed: traffic.missed, total: traffic.total })
+        );
       },
       { timeoutMs: 120_000, everyMs: 500 },
     );
@@ -104,16 +121,25 @@ describe('availability of the webhook', () => {
   test.each([
     ['emptied', ''],
     ['spoiled', Buffer.from('garbage').toString('base64')],
-  ])('a caBundle that somebody %s is restored', async (_, value) => {
-    await cluster.client.patch(WEBHOOK, 'harbinger', [{ op: 'replace', path: '/webhooks/0/clientConfig/caBundle', value }], { type: 'json' });
-    await until('the bundle to be restored', async () => certificatesIn((await caBundle()) ?? '') > 0);
-    await untilOutcome(cluster, app.source, 'accelerated');
-  }, 60_000);
+  ])(
+    'a caBundle that somebody %s is restored',
+    async (_, value) => {
+      await cluster.client.patch(WEBHOOK, 'harbinger', [{ op: 'replace', path: '/webhooks/0/clientConfig/caBundle', value }], {
+        type: 'json',
+      });
+      await until('the bundle to be restored', async () => certificatesIn((await caBundle()) ?? '') > 0);
+      await untilOutcome(cluster, app.source, 'accelerated');
+    },
+    60_000,
+  );
 
   test('the Secret deleted: a new authority, while the old leaves are still trusted', async () => {
     const traffic = new Traffic(cluster, app.source, 1);
     await cluster.client.delete('v1/Secret', 'harbinger-system/harbinger-ca');
-    await until('a new Secret', async () => (await cluster.client.find('v1/Secret', 'harbinger-system/harbinger-ca')) !== undefined);
+    await until(
+      'a new Secret',
+      async () => (await cluster.client.find('v1/Secret', 'harbinger-system/harbinger-ca')) !== undefined,
+    );
     await untilOutcome(cluster, app.source, 'accelerated');
     await traffic.stop();
     expect(traffic.missed).toEqual([]);
@@ -140,7 +166,9 @@ describe('availability of the webhook', () => {
   }, 60_000);
 
   test('above the number in flight Pods pass unread and at once; afterwards all is as before', async () => {
-    const slow = Array.from({ length: 24 }, (_, i) => cluster.client.request('POST', '/api/v1/namespaces/team/pods?dryRun=All', pod(`${silentHost}/slow/app-${i}:v1`)));
+    const slow = Array.from({ length: 24 }, (_, i) =>
+      cluster.client.request('POST', '/api/v1/namespaces/team/pods?dryRun=All', pod(`${silentHost}/slow/app-${i}:v1`)),
+    );
     const admitted = await Promise.all(slow);
     expect(admitted).toHaveLength(24);
     const shed = await Promise.all(replicas().map((p) => metric(p, 'harbinger_admission_shed_total', '{reason="requests"}')));

@@ -74,7 +74,9 @@ export async function metric(process: HarbingerProcess, name: string, labels = '
 
 /** Reviews that all replicas have answered with a patch: the positive control of tests in which nothing may change. */
 export async function mutated(harbinger: Harbinger): Promise<number> {
-  const counts = await Promise.all(harbinger.webhooks.map((w) => metric(w, 'harbinger_admission_requests_total', '{result="mutated"}')));
+  const counts = await Promise.all(
+    harbinger.webhooks.map((w) => metric(w, 'harbinger_admission_requests_total', '{result="mutated"}')),
+  );
   return counts.reduce((a, b) => a + b, 0);
 }
 

@@ -17,7 +17,12 @@ const job = (name: string, queue: string): Draft => ({
   metadata: { name, namespace: 'default', labels: { 'kueue.x-k8s.io/queue-name': queue } },
   spec: {
     suspend: true,
-    template: { spec: { restartPolicy: 'Never', containers: [{ name: 'main', image: 'example.com/main:1', resources: { requests: { cpu: '1' } } }] } },
+    template: {
+      spec: {
+        restartPolicy: 'Never',
+        containers: [{ name: 'main', image: 'example.com/main:1', resources: { requests: { cpu: '1' } } }],
+      },
+    },
   },
 });
 
@@ -28,19 +33,44 @@ describe('the watchdog, with the controller dead', () => {
 
   beforeAll(async () => {
     cluster = await Cluster.start({ name: 'it-watchdog', kueue: true, registry: false, say: () => undefined });
-    const check = { apiVersion: 'kueue.x-k8s.io/v1beta2', kind: 'AdmissionCheck', metadata: { name: FOREIGN }, spec: { controllerName: 'example.com/other' } };
+    const check = {
+      apiVersion: 'kueue.x-k8s.io/v1beta2',
+      kind: 'AdmissionCheck',
+      metadata: { name: FOREIGN },
+      spec: { controllerName: 'example.com/other' },
+    };
     await cluster.client.apply(check);
     await cluster.kueueQueue({ name: 'ours', quota: { cpu: '100' }, checks: [CHECK] });
-    await cluster.kueueQueue({ name: 'theirs', quota: { cpu: '100' }, clusterQueue: { admissionChecksStrategy: { admissionChecks: [{ name: FOREIGN }] } }, checks: ['unused'] });
+    await cluster.kueueQueue({
+      name: 'theirs',
+      quota: { cpu: '100' },
+      clusterQueue: { admissionChecksStrategy: { admissionChecks: [{ name: FOREIGN }] } },
+      checks: ['unused'],
+    });
     for (const name of [CHECK, FOREIGN]) await activate(name);
-    harbinger = await cluster.installHarbinger({ webhookReplicas: 2, controllers: 0, config: { budgets: { unstampedHoldSeconds: UNSTAMPED_SECONDS, eventLoopLagMs: 2_000 } } });
+    harbinger = await cluster.installHarbinger({
+      webhookReplicas: 2,
+      controllers: 0,
+      config: { budgets: { unstampedHoldSeconds: UNSTAMPED_SECONDS, eventLoopLagMs: 2_000 } },
+    });
   }, 300_000);
   afterAll(async () => cluster?.stop());
 
   // The check's own controller has to say that it lives; nobody does that here.
   async function activate(name: string): Promise<void> {
-    const condition = { type: 'Active', status: 'True', reason: 'Active', message: 'by the test', lastTransitionTime: new Date().toISOString() };
-    await cluster.client.patch('kueue.x-k8s.io/v1beta2/AdmissionCheck', name, { status: { conditions: [condition] } }, { subresource: 'status' });
+    const condition = {
+      type: 'Active',
+      status: 'True',
+      reason: 'Active',
+      message: 'by the test',
+      lastTransitionTime: new Date().toISOString(),
+    };
+    await cluster.client.patch(
+      'kueue.x-k8s.io/v1beta2/AdmissionCheck',
+      name,
+      { status: { conditions: [condition] } },
+      { subresource: 'status' },
+    );
   }
 
   async function reserved(name: string): Promise<Raw> {
@@ -52,9 +82,12 @@ describe('the watchdog, with the controller dead', () => {
   }
 
   const stateOf = (workload: Raw): { state: string; message: string } => workload['status'].admissionChecks[0];
-  const started = (name: string, timeoutMs: number): Promise<Raw> => cluster.client.watchUntil('batch/v1/Job', `default/${name}`, (j) => j['spec'].suspend === false, timeoutMs);
+  const started = (name: string, timeoutMs: number): Promise<Raw> =>
+    cluster.client.watchUntil('batch/v1/Job', `default/${name}`, (j) => j['spec'].suspend === false, timeoutMs);
   const released = async (reason: string): Promise<number> => {
-    const counts = await Promise.all(harbinger.webhooks.map((w) => metric(w, 'harbinger_watchdog_releases_total', `{reason="${reason}"}`)));
+    const counts = await Promise.all(
+      harbinger.webhooks.map((w) => metric(w, 'harbinger_watchdog_releases_total', `{reason="${reason}"}`)),
+    );
     return counts.reduce((a, b) => a + b, 0);
   };
 
@@ -76,7 +109,9 @@ describe('the watchdog, with the controller dead', () => {
     await cluster.client.patch(WORKLOAD, `default/${workload.metadata.name}`, { metadata: { annotations } });
     await started('stamped', 60_000);
     const after = await cluster.client.get(WORKLOAD, `default/${workload.metadata.name}`);
-    expect(Date.parse(after['status'].admissionChecks[0].lastTransitionTime)).toBeGreaterThanOrEqual(Math.floor(deadline / 1000) * 1000);
+    expect(Date.parse(after['status'].admissionChecks[0].lastTransitionTime)).toBeGreaterThanOrEqual(
+      Math.floor(deadline / 1000) * 1000,
+    );
     expect(stateOf(after)).toMatchObject({ state: 'Ready', message: expect.stringContaining('DeadlineExceeded') });
     expect(await released('DeadlineExceeded')).toBe(1);
   }, 90_000);

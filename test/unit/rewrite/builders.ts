@@ -18,7 +18,11 @@ export interface RawPod {
 }
 
 /** A Pod of the given images, as `name: image`. */
-export function makePod(images: Record<string, string>, metadata: Record<string, unknown> = {}, extra: Record<string, unknown> = {}): RawPod {
+export function makePod(
+  images: Record<string, string>,
+  metadata: Record<string, unknown> = {},
+  extra: Record<string, unknown> = {},
+): RawPod {
   const containers = Object.entries(images).map(([name, image]) => ({ name, image, imagePullPolicy: 'IfNotPresent' }));
   return { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p', ...metadata }, spec: { containers, ...extra } };
 }

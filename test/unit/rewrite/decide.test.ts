@@ -20,7 +20,15 @@ describe('decide', () => {
     expect(one(SOURCE, { policies }, found)).toEqual({
       already: false,
       container: expect.objectContaining({ pointer: '/spec/containers/0/image' }),
-      decision: { container: 'app', source: SOURCE, outcome: 'accelerated', image: VARIANT, policy: 'p', format: 'estargz', sourceDigest: DIGEST },
+      decision: {
+        container: 'app',
+        source: SOURCE,
+        outcome: 'accelerated',
+        image: VARIANT,
+        policy: 'p',
+        format: 'estargz',
+        sourceDigest: DIGEST,
+      },
     });
   });
 
@@ -44,24 +52,39 @@ describe('decide', () => {
   test('no policy, no question, no change', () => {
     const situation = makeSituation(makePod({ app: SOURCE }));
     expect(questionsOf(situation)).toEqual([]);
-    expect(decide(situation, none)[0]?.decision).toEqual({ container: 'app', source: SOURCE, outcome: 'no-policy', image: SOURCE });
+    expect(decide(situation, none)[0]?.decision).toEqual({
+      container: 'app',
+      source: SOURCE,
+      outcome: 'no-policy',
+      image: SOURCE,
+    });
   });
 
-  test.each(['docker.io/Foo/bar', 'a b', 'x'.repeat(64).replaceAll('x', 'a'), ''])('an unparsable image "%s" is left alone and asked nothing about', (image) => {
-    const situation = makeSituation(makePod({ app: image, other: 'r.example/ok:v1' }), { policies });
-    expect(questionsOf(situation)).toHaveLength(1);
-    const decision = decide(situation, none).find((v) => v.decision.container === 'app')?.decision;
-    // A container without an image is left to the API server, which has a message for it.
-    expect(decision?.outcome).toBe(image === '' ? undefined : 'unparsable');
-  });
+  test.each(['docker.io/Foo/bar', 'a b', 'x'.repeat(64).replaceAll('x', 'a'), ''])(
+    'an unparsable image "%s" is left alone and asked nothing about',
+    (image) => {
+      const situation = makeSituation(makePod({ app: image, other: 'r.example/ok:v1' }), { policies });
+      expect(questionsOf(situation)).toHaveLength(1);
+      const decision = decide(situation, none).find((v) => v.decision.container === 'app')?.decision;
+      // A container without an image is left to the API server, which has a message for it.
+      expect(decision?.outcome).toBe(image === '' ? undefined : 'unparsable');
+    },
+  );
 
   test('equal images are one question', () => {
     const pod = makePod({ a: SOURCE, b: SOURCE, c: 'docker.io/library/nginx:latest', d: 'nginx' });
-    expect(questionsOf(makeSituation(pod, { policies })).map((q) => q.key)).toEqual([`p/1 ${SOURCE}`, 'p/1 docker.io/library/nginx:latest']);
+    expect(questionsOf(makeSituation(pod, { policies })).map((q) => q.key)).toEqual([
+      `p/1 ${SOURCE}`,
+      'p/1 docker.io/library/nginx:latest',
+    ]);
   });
 
   test('init containers are asked about too', () => {
-    const pod = makePod({ app: 'r.example/other:v1' }, {}, { initContainers: [{ name: 'init', image: SOURCE, restartPolicy: 'Always' }] });
+    const pod = makePod(
+      { app: 'r.example/other:v1' },
+      {},
+      { initContainers: [{ name: 'init', image: SOURCE, restartPolicy: 'Always' }] },
+    );
     const verdicts = decide(makeSituation(pod, { policies }), found);
     expect(verdicts.map((v) => [v.container.pointer, v.decision.outcome])).toEqual([
       ['/spec/initContainers/0/image', 'accelerated'],
@@ -73,11 +96,22 @@ describe('decide', () => {
     test('pin the digest, before any policy', () => {
       const situation = makeSituation(makePod({ app: 'r.example/app:v1' }), { policies, records: [makeRecord(SOURCE, PINNED)] });
       expect(questionsOf(situation)).toEqual([]);
-      expect(decide(situation, found)[0]?.decision).toEqual({ container: 'app', source: SOURCE, outcome: 'pinned', image: PINNED, prewarm: 'team/gang', sourceDigest: DIGEST });
+      expect(decide(situation, found)[0]?.decision).toEqual({
+        container: 'app',
+        source: SOURCE,
+        outcome: 'pinned',
+        image: PINNED,
+        prewarm: 'team/gang',
+        sourceDigest: DIGEST,
+      });
     });
 
     test('compare normalised images', () => {
-      const verdict = one('nginx', { records: [makeRecord('docker.io/library/nginx:latest', `docker.io/library/nginx@${DIGEST}`)] }, none);
+      const verdict = one(
+        'nginx',
+        { records: [makeRecord('docker.io/library/nginx:latest', `docker.io/library/nginx@${DIGEST}`)] },
+        none,
+      );
       expect(verdict?.decision).toMatchObject({ source: 'nginx', outcome: 'pinned', image: `docker.io/library/nginx@${DIGEST}` });
     });
 
@@ -86,7 +120,9 @@ describe('decide', () => {
     });
 
     test('of another image change nothing', () => {
-      expect(one(SOURCE, { policies, records: [makeRecord('r.example/app:v2', PINNED)] }, found)?.decision.outcome).toBe('accelerated');
+      expect(one(SOURCE, { policies, records: [makeRecord('r.example/app:v2', PINNED)] }, found)?.decision.outcome).toBe(
+        'accelerated',
+      );
     });
 
     test('that name no digest are no records', () => {
@@ -95,7 +131,10 @@ describe('decide', () => {
 
     test('know their own image again', () => {
       const verdict = one(PINNED, { records: [makeRecord(SOURCE, PINNED)] }, none);
-      expect(verdict).toMatchObject({ already: true, decision: { outcome: 'already-accelerated', image: PINNED, source: PINNED } });
+      expect(verdict).toMatchObject({
+        already: true,
+        decision: { outcome: 'already-accelerated', image: PINNED, source: PINNED },
+      });
     });
   });
 
@@ -130,8 +169,13 @@ describe('decide', () => {
       expect(verdict).toMatchObject({ already: true, decision: { source: SOURCE, image: PINNED, outcome: 'pinned' } });
     });
 
-    test.each(['not json', '{}', '[null, 1, "x", {"container": 1}]', '[{"container":"app"}]'])('that is garbage (%s) changes nothing', (text) => {
-      expect(one(SOURCE, { policies }, found, { annotations: { [ANNOTATION.decisions]: text } })?.decision.outcome).toBe('accelerated');
-    });
+    test.each(['not json', '{}', '[null, 1, "x", {"container": 1}]', '[{"container":"app"}]'])(
+      'that is garbage (%s) changes nothing',
+      (text) => {
+        expect(one(SOURCE, { policies }, found, { annotations: { [ANNOTATION.decisions]: text } })?.decision.outcome).toBe(
+          'accelerated',
+        );
+      },
+    );
   });
 });

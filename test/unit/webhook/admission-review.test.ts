@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { HEAD_BYTES, answer, readReview, uidFromHead } from '../../../src/webhook/admission-review.js';
 
-const review = (request: unknown): Buffer => Buffer.from(JSON.stringify({ kind: 'AdmissionReview', apiVersion: 'admission.k8s.io/v1', request }));
+const review = (request: unknown): Buffer =>
+  Buffer.from(JSON.stringify({ kind: 'AdmissionReview', apiVersion: 'admission.k8s.io/v1', request }));
 const request = {
   uid: '705ab4f5-6393-11e8-b7cc-42010a800002',
   kind: { group: '', version: 'v1', kind: 'Pod' },
@@ -15,7 +16,15 @@ describe('readReview', () => {
   test('reads what is needed of a review', () => {
     expect(readReview(review(request))).toEqual({
       ok: true,
-      request: { uid: request.uid, operation: 'CREATE', resource: 'pods', subresource: '', namespace: 'team', name: '', object: request.object },
+      request: {
+        uid: request.uid,
+        operation: 'CREATE',
+        resource: 'pods',
+        subresource: '',
+        namespace: 'team',
+        name: '',
+        object: request.object,
+      },
     });
   });
 
@@ -49,7 +58,11 @@ describe('uidFromHead', () => {
 
 describe('answer', () => {
   test('is always allowed, with the uid', () => {
-    expect(JSON.parse(answer('u'))).toEqual({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: { uid: 'u', allowed: true } });
+    expect(JSON.parse(answer('u'))).toEqual({
+      apiVersion: 'admission.k8s.io/v1',
+      kind: 'AdmissionReview',
+      response: { uid: 'u', allowed: true },
+    });
   });
 
   test('carries the patch as base64', () => {

@@ -39,11 +39,21 @@ describe('caRequiresRegeneration', () => {
     ['no data', { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'x' } }, NOW, /missing/],
     ['no key', withData({ 'tls.key': '' }), NOW, /missing/],
     ['garbage for a certificate', withData({ 'tls.crt': encode('garbage') }), NOW, /no certificate/],
-    ['a broken certificate', withData({ 'tls.crt': encode('-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----') }), NOW, /no certificate/],
+    [
+      'a broken certificate',
+      withData({ 'tls.crt': encode('-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----') }),
+      NOW,
+      /no certificate/,
+    ],
     ['garbage for a key', withData({ 'tls.key': encode('garbage') }), NOW, /no private key/],
     ['an RSA key', withData({ 'tls.key': encode(rsa) }), NOW, /P-256/],
     ['the key of another certificate', withData({ 'tls.key': other.data?.['tls.key'] ?? '' }), NOW, /does not belong/],
-    ['a leaf instead of an authority', withData({ 'tls.crt': encode(pair.cert), 'tls.key': encode(pair.key) }), NOW, /not a certificate authority/],
+    [
+      'a leaf instead of an authority',
+      withData({ 'tls.crt': encode(pair.cert), 'tls.key': encode(pair.key) }),
+      NOW,
+      /not a certificate authority/,
+    ],
     ['a bundle without it', withData({ 'ca.crt': other.data?.['ca.crt'] ?? '' }), NOW, /ca\.crt does not hold/],
   ])('%s', (_, secret, now, want) => {
     const reason = caRequiresRegeneration(secret, now);
@@ -75,7 +85,11 @@ describe('a leaf', () => {
   test('is a server certificate for its names, signed by the authority', () => {
     expect(leaf.cert.checkHost('harbinger-webhook.harbinger-system.svc')).toBeDefined();
     expect(leaf.cert.checkHost('other.example')).toBeUndefined();
-    expect([leaf.cert.checkIP('127.0.0.1'), leaf.cert.checkIP('::1'), leaf.cert.checkIP('127.0.0.2')]).toEqual(['127.0.0.1', '::1', undefined]);
+    expect([leaf.cert.checkIP('127.0.0.1'), leaf.cert.checkIP('::1'), leaf.cert.checkIP('127.0.0.2')]).toEqual([
+      '127.0.0.1',
+      '::1',
+      undefined,
+    ]);
     expect(leaf.cert.keyUsage).toEqual(['1.3.6.1.5.5.7.3.1']);
     expect([leaf.cert.ca, authority.cert.ca]).toEqual([false, true]);
     expect(leaf.cert.verify(authority.cert.publicKey)).toBe(true);
@@ -104,7 +118,7 @@ describe('a leaf', () => {
     ['also after two thirds of its life', leaf, next, NOW + 0.7 * HOUR, false, undefined],
     ['but not when expired', leaf, next, NOW + 2 * HOUR, false, /expired/],
     ['a new authority that is trusted', leaf, next, NOW, true, /authority changed/],
-  ])('is renewed: %s', (_, current, ca, now, settled, want) => {
+  ])('is renewed: %s', (...[, current, ca, now, settled, want]) => {
     const reason = leafRequiresRenewal(current, ca, now, settled);
     if (want === undefined) expect(reason).toBeUndefined();
     else expect(reason).toMatch(want);
@@ -139,7 +153,13 @@ describe('the bundle', () => {
 
   test('is patched where it differs, and nowhere else', () => {
     const good = wantedBundle('', a.trusted, NOW);
-    const view = { name: 'harbinger', webhooks: [{ name: 'x', caBundle: good }, { name: 'y', caBundle: '' }] };
+    const view = {
+      name: 'harbinger',
+      webhooks: [
+        { name: 'x', caBundle: good },
+        { name: 'y', caBundle: '' },
+      ],
+    };
     expect(bundlePatch(view, a.trusted, NOW)).toEqual([
       { op: 'test', path: '/webhooks/1/name', value: 'y' },
       { op: 'add', path: '/webhooks/1/clientConfig/caBundle', value: good },
@@ -158,20 +178,23 @@ class SecretStore implements Pick<KubePort, 'get' | 'create' | 'patch'> {
   meanwhile: (() => void) | undefined;
 
   get<T extends KubeObject>(): Promise<T> {
-    return this.secret === undefined ? Promise.reject(new KubeError('absent', { status: 404, reason: 'NotFound' })) : Promise.resolve(structuredClone(this.secret) as KubeObject as T);
+    return this.secret === undefined
+      ? Promise.reject(new KubeError('absent', { status: 404, reason: 'NotFound' }))
+      : Promise.resolve(structuredClone(this.secret) as KubeObject as T);
   }
 
   create<T extends KubeObject>(_resource: unknown, object: KubeObject): Promise<T> {
     this.#interfere();
     if (this.secret !== undefined) return Promise.reject(new KubeError('there', { status: 409, reason: 'AlreadyExists' }));
-    return this.#store(object as CaSecret) as Promise<KubeObject> as Promise<T>;
+    return this.#store(object) as Promise<KubeObject> as Promise<T>;
   }
 
   patch<T extends KubeObject>(_resource: unknown, _name: unknown, patch: Patch): Promise<T> {
     this.#interfere();
     const body = (patch as { body: CaSecret }).body;
-    if (body.metadata.resourceVersion !== this.secret?.metadata.resourceVersion) return Promise.reject(new KubeError('stale', { status: 409, reason: 'Conflict' }));
-    return this.#store({ ...this.secret, ...body } as CaSecret) as Promise<KubeObject> as Promise<T>;
+    if (body.metadata.resourceVersion !== this.secret?.metadata.resourceVersion)
+      return Promise.reject(new KubeError('stale', { status: 409, reason: 'Conflict' }));
+    return this.#store({ ...this.secret, ...body }) as Promise<KubeObject> as Promise<T>;
   }
 
   put(secret: CaSecret): void {
@@ -195,7 +218,16 @@ describe('AuthorityKeeper', () => {
   const make = (now = NOW): { store: SecretStore; keeper: AuthorityKeeper } => {
     const store = new SecretStore();
     const secret = { namespace: 'harbinger-system', name: 'harbinger-ca' };
-    return { store, keeper: new AuthorityKeeper({ client: store as unknown as KubePort, secret, validityMs: 24 * HOUR, clock: new FakeClock(now), log }) };
+    return {
+      store,
+      keeper: new AuthorityKeeper({
+        client: store as unknown as KubePort,
+        secret,
+        validityMs: 24 * HOUR,
+        clock: new FakeClock(now),
+        log,
+      }),
+    };
   };
 
   test('makes the authority once and then uses it', async () => {
@@ -227,7 +259,10 @@ describe('AuthorityKeeper', () => {
     const old = makeSecret();
     store.put(old);
     const authority = await keeper.ensure();
-    expect(authority.trusted.map((c) => c.subject)).toEqual([authority.cert.subject, new X509Certificate(decode(old.data?.['tls.crt'])).subject]);
+    expect(authority.trusted.map((c) => c.subject)).toEqual([
+      authority.cert.subject,
+      new X509Certificate(decode(old.data?.['tls.crt'])).subject,
+    ]);
   });
 
   test('makes a new one when the Secret is deleted between reading and writing', async () => {

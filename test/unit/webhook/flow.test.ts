@@ -7,8 +7,18 @@ import { LagMeter, Overload } from '../../../src/webhook/overload.js';
 describe('withinBudget', () => {
   test('waits for all, and no longer than for all', async () => {
     const clock = new FakeClock();
-    const all = await withinBudget(new Map([['a', Promise.resolve(1)], ['b', Promise.resolve(2)]]), 1000, clock);
-    expect([...all]).toEqual([['a', 1], ['b', 2]]);
+    const all = await withinBudget(
+      new Map([
+        ['a', Promise.resolve(1)],
+        ['b', Promise.resolve(2)],
+      ]),
+      1000,
+      clock,
+    );
+    expect([...all]).toEqual([
+      ['a', 1],
+      ['b', 2],
+    ]);
     expect(clock.pending).toBe(0);
   });
 
@@ -16,7 +26,14 @@ describe('withinBudget', () => {
     const clock = new FakeClock();
     const late: { resolve?: (n: number) => void } = {};
     const slow = new Promise<number>((resolve) => (late.resolve = resolve));
-    const result = withinBudget(new Map([['fast', Promise.resolve(1)], ['slow', slow]]), 1000, clock);
+    const result = withinBudget(
+      new Map([
+        ['fast', Promise.resolve(1)],
+        ['slow', slow],
+      ]),
+      1000,
+      clock,
+    );
     await clock.advance(1000);
     const arrived = await result;
     late.resolve?.(2);
@@ -31,7 +48,11 @@ describe('withinBudget', () => {
 
 describe('Overload', () => {
   const make = (lag = 0): Overload =>
-    new Overload({ limits: () => ({ maxInFlightRequests: 2, maxInFlightBytes: 100, eventLoopLagMs: 200 }), lagMs: () => lag, maxBodyBytes: 60 });
+    new Overload({
+      limits: () => ({ maxInFlightRequests: 2, maxInFlightBytes: 100, eventLoopLagMs: 200 }),
+      lagMs: () => lag,
+      maxBodyBytes: 60,
+    });
   const enter = (o: Overload) => {
     const ticket = o.enter();
     if (typeof ticket === 'string') throw new Error(ticket);

@@ -16,7 +16,12 @@ import { AdmissionServer } from '../../../src/webhook/server.js';
 
 const log = createLog({ level: 'silent', name: 'test' });
 const HOUR = 3_600_000;
-const secret = (): CaSecret => ({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'ca' }, data: regenerate(undefined, Date.now(), HOUR) });
+const secret = (): CaSecret => ({
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: { name: 'ca' },
+  data: regenerate(undefined, Date.now(), HOUR),
+});
 const authority = readAuthority(secret());
 const newLeaf = (): Leaf => signLeaf(authority, ['127.0.0.1'], Date.now(), HOUR);
 const body = (uid: string, more: object = {}): string => JSON.stringify({ request: { uid, operation: 'CREATE', ...more } });
@@ -32,11 +37,22 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-async function serve(review: (r: AdmissionRequest) => Promise<PatchOp[]>, limits: Partial<OverloadLimits> = {}, maxBodyBytes = 1 << 20) {
+async function serve(
+  review: (r: AdmissionRequest) => Promise<PatchOp[]>,
+  limits: Partial<OverloadLimits> = {},
+  maxBodyBytes = 1 << 20,
+) {
   const metrics = new Metrics();
   const all: OverloadLimits = { maxInFlightRequests: 100, maxInFlightBytes: 1 << 24, eventLoopLagMs: 10_000, ...limits };
   const overload = new Overload({ limits: () => all, lagMs: () => 0, maxBodyBytes });
-  const server = new AdmissionServer({ port: 0, host: '127.0.0.1', review, overload, metrics: new AdmissionMetrics(metrics, () => performance.now()), log });
+  const server = new AdmissionServer({
+    port: 0,
+    host: '127.0.0.1',
+    review,
+    overload,
+    metrics: new AdmissionMetrics(metrics, () => performance.now()),
+    log,
+  });
   server.setCertificate(newLeaf().pair);
   await server.listen();
   const agent = new Agent({ keepAlive: true, ca: authority.cert.toString() });
@@ -50,13 +66,21 @@ async function serve(review: (r: AdmissionRequest) => Promise<PatchOp[]>, limits
       const call = httpsRequest({ host: '127.0.0.1', port: server.port, path, method: 'POST', agent }, (response) => {
         const chunks: Buffer[] = [];
         response.on('data', (c: Buffer) => chunks.push(c));
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString(), connection: response.headers.connection }));
+        response.on('end', () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            text: Buffer.concat(chunks).toString(),
+            connection: response.headers.connection,
+          }),
+        );
       });
       call.on('error', reject);
       call.end(text);
     });
   const count = async (result: string): Promise<number> => {
-    const line = (await metrics.text()).split('\n').find((l) => l.startsWith(`harbinger_admission_requests_total{result="${result}"}`));
+    const line = (await metrics.text())
+      .split('\n')
+      .find((l) => l.startsWith(`harbinger_admission_requests_total{result="${result}"}`));
     return Number(line?.split(' ')[1]);
   };
   return { server, post, overload, metrics, count };
@@ -105,7 +129,10 @@ describe('AdmissionServer', () => {
 
   test('above the number in flight Pods pass unread, and those in flight get their answer', async () => {
     const held: (() => void)[] = [];
-    const { post, count, overload } = await serve(() => new Promise((resolve) => held.push(() => resolve([{ op: 'remove', path: '/x' }]))), { maxInFlightRequests: 2 });
+    const { post, count, overload } = await serve(
+      () => new Promise((resolve) => held.push(() => resolve([{ op: 'remove', path: '/x' }]))),
+      { maxInFlightRequests: 2 },
+    );
     const first = [post(body('a')), post(body('b'))];
     while (held.length < 2) await new Promise((r) => setImmediate(r));
     expect(responseOf(await post(body('c')))).toEqual({ uid: 'c', allowed: true });
@@ -117,7 +144,9 @@ describe('AdmissionServer', () => {
   test('a caller that hangs up gives its place back', async () => {
     const { server, overload, count } = await serve(noPatch);
     const socket = connect({ host: '127.0.0.1', port: server.port, ca: authority.cert.toString() });
-    await new Promise<void>((resolve) => socket.write('POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{', () => resolve()));
+    await new Promise<void>((resolve) =>
+      socket.write('POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{', () => resolve()),
+    );
     while (overload.requests === 0) await new Promise((r) => setImmediate(r));
     socket.destroy();
     while (overload.requests > 0) await new Promise((r) => setImmediate(r));
@@ -156,7 +185,11 @@ describe('AdmissionServer', () => {
       port: server.port,
       host: '127.0.0.1',
       review: noPatch,
-      overload: new Overload({ limits: () => ({ maxInFlightRequests: 1, maxInFlightBytes: 1, eventLoopLagMs: 1 }), lagMs: () => 0, maxBodyBytes: 1 }),
+      overload: new Overload({
+        limits: () => ({ maxInFlightRequests: 1, maxInFlightBytes: 1, eventLoopLagMs: 1 }),
+        lagMs: () => 0,
+        maxBodyBytes: 1,
+      }),
       metrics: new AdmissionMetrics(new Metrics(), () => 0),
       log,
     });

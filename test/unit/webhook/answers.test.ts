@@ -1,0 +1,67 @@
+import { describe, expect, test } from '@jest/globals';
+import type { ManifestFact, RegistryPort } from '../../../src/images/registry-port.js';
+import { RegistryError } from '../../../src/images/registry-port.js';
+import type { Reference } from '../../../src/images/reference.js';
+import { systemClock } from '../../../src/observe/clock.js';
+import { createLog } from '../../../src/observe/log.js';
+import type { Question } from '../../../src/rewrite/decide.js';
+import { Answers } from '../../../src/webhook/answers.js';
+import { makePolicy } from '../rewrite/builders.js';
+
+const log = createLog({ level: 'silent', name: 'test' });
+
+function question(repository: string): Question {
+  return { key: repository, reference: { registry: 'r.example', repository, tag: 'v1' }, policy: makePolicy('p') };
+}
+
+/** Answers from a port whose manifest call is given. */
+function make(manifest: (reference: Reference) => Promise<ManifestFact>): { answers: Answers; calls: string[] } {
+  const calls: string[] = [];
+  const registry: RegistryPort = {
+    manifest: (reference) => {
+      calls.push(`${reference.repository}:${reference.tag ?? reference.digest ?? ''}`);
+      return manifest(reference);
+    },
+    config: () => Promise.reject(new Error('not asked here')),
+  };
+  return { answers: new Answers({ registry: () => registry, clock: systemClock, log }), calls };
+}
+
+describe('Answers', () => {
+  test.each<[string, Error, string]>([
+    ['a registry that is down', new RegistryError('down', { outcome: 'registry-error', host: 'r.example' }), 'registry-error'],
+    [
+      'a registry that refuses',
+      new RegistryError('401', { outcome: 'auth-denied', host: 'r.example', status: 401 }),
+      'auth-denied',
+    ],
+    ['an open circuit', new RegistryError('open', { outcome: 'circuit-open', host: 'r.example' }), 'circuit-open'],
+    ['a defect of ours', new TypeError('undefined is not a function'), 'registry-error'],
+  ])('%s is an outcome, never a throw', async (_, error, want) => {
+    const { answers } = make(() => Promise.reject(error));
+    const found = await answers.ask([question('app')], 1_000);
+    expect(found.get('app')).toMatchObject({ outcome: want });
+    expect(found.get('app')?.message).toBeTruthy();
+  });
+
+  test('many Pods with one question make one call, and the next ones ask anew', async () => {
+    const held: { fail?: (e: Error) => void } = {};
+    const { answers, calls } = make(() => new Promise((_, reject) => (held.fail = reject)));
+    const all = Array.from({ length: 100 }, () => answers.ask([question('app')], 1_000));
+    held.fail?.(new RegistryError('down', { outcome: 'registry-error', host: 'r.example' }));
+    const found = await Promise.all(all);
+    expect([calls.length, new Set(found.map((f) => f.get('app')?.outcome))]).toEqual([1, new Set(['registry-error'])]);
+    void answers.ask([question('app')], 1);
+    expect(calls).toHaveLength(2);
+  });
+
+  test('what does not come in time is missing, and what came is there', async () => {
+    const { answers } = make(({ repository }) =>
+      repository === 'slow'
+        ? new Promise(() => undefined)
+        : Promise.reject(new RegistryError('x', { outcome: 'auth-denied', host: 'h' })),
+    );
+    const found = await answers.ask([question('slow'), question('fast')], 30);
+    expect([...found.keys()]).toEqual(['fast']);
+  });
+});
