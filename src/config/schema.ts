@@ -20,13 +20,10 @@ const registry = z
       .optional()
       .meta({ description: 'PEM file with the authorities to trust for this registry, instead of those of the system.' }),
     plainHTTP: z.boolean().default(false).meta({ description: 'The registry speaks HTTP without TLS.' }),
-    allowLocalAddresses: z
-      .boolean()
-      .default(false)
-      .meta({
-        description:
-          'The host may resolve to a loopback or link-local address; refused otherwise, because the metadata service of a cloud is one.',
-      }),
+    allowLocalAddresses: z.boolean().default(false).meta({
+      description:
+        'The host may resolve to a loopback or link-local address; refused otherwise, because the metadata service of a cloud is one.',
+    }),
     mirrors: z.array(host).max(8).default([]).meta({ description: 'Hosts that are asked first, in this order.' }),
     credential: z
       .strictObject({
@@ -42,15 +39,10 @@ const registry = z
 
 const budgets = z
   .strictObject({
-    admissionMs: z
-      .int()
-      .min(50)
-      .max(2500)
-      .default(1000)
-      .meta({
-        description:
-          'Time for one admission; images that are not decided by then are left alone. Must stay below timeoutSeconds of the webhook configuration.',
-      }),
+    admissionMs: z.int().min(50).max(2500).default(1000).meta({
+      description:
+        'Time for one admission; images that are not decided by then are left alone. Must stay below timeoutSeconds of the webhook configuration.',
+    }),
     maxInFlightRequests: z
       .int()
       .min(1)
@@ -94,8 +86,20 @@ const budgets = z
       .default(50)
       .meta({ description: 'Rate per node from which deadlines are derived when a prewarm names none.' }),
     minDeadlineSeconds: z.int().min(1).max(86_400).default(600).meta({ description: 'Shortest derived deadline of a prewarm.' }),
-    gangsAheadPerQueue: z.int().min(1).max(1000).default(8).meta({ description: 'Gangs at the head of each queue whose images are pulled; those behind them wait with reason QueuePosition.' }),
-    tagRecheckSeconds: z.int().min(1).max(86_400).default(60).meta({ description: 'How often a moving tag is looked up again while its gang waits warm.' }),
+    gangsAheadPerQueue: z
+      .int()
+      .min(1)
+      .max(1000)
+      .default(8)
+      .meta({
+        description: 'Gangs at the head of each queue whose images are pulled; those behind them wait with reason QueuePosition.',
+      }),
+    tagRecheckSeconds: z
+      .int()
+      .min(1)
+      .max(86_400)
+      .default(60)
+      .meta({ description: 'How often a moving tag is looked up again while its gang waits warm.' }),
     stallSeconds: z
       .int()
       .min(10)
@@ -117,20 +121,14 @@ const nodes = z
 /** The one configuration file of all processes; docs/spec/config.md is generated from it. */
 export const harbingerConfig = z
   .strictObject({
-    mode: z
-      .enum(['On', 'Observe', 'Off'])
-      .default('On')
-      .meta({
-        description:
-          'Observe plans and records, and changes nothing. Off is the kill switch: gangs are released, Pods pass unread.',
-      }),
-    scope: z
-      .enum(['LabelledNamespaces', 'AllNamespaces'])
-      .default('LabelledNamespaces')
-      .meta({
-        description:
-          'Namespaces whose Pods the webhook rewrites: those labelled harbinger.dev/accelerate=enabled, or all that are not labelled disabled.',
-      }),
+    mode: z.enum(['On', 'Observe', 'Off']).default('On').meta({
+      description:
+        'Observe plans and records, and changes nothing. Off is the kill switch: gangs are released, Pods pass unread.',
+    }),
+    scope: z.enum(['LabelledNamespaces', 'AllNamespaces']).default('LabelledNamespaces').meta({
+      description:
+        'Namespaces whose Pods the webhook rewrites: those labelled harbinger.dev/accelerate=enabled, or all that are not labelled disabled.',
+    }),
     registries: z.array(registry).max(200).default([]).meta({ description: 'Registries that need more than the defaults.' }),
     budgets: budgets.prefault({}),
     nodes: nodes.prefault({}),

@@ -90,7 +90,10 @@ export class HealthServer {
   #ready(response: ServerResponse): void {
     const problems = this.problems();
     const passing = [...this.#checks.keys()].filter((name) => problems[name] === undefined);
-    const lines = [...Object.entries(problems).map(([name, why]) => `[-] ${name}: ${why}`), ...passing.map((name) => `[+] ${name}`)];
+    const lines = [
+      ...Object.entries(problems).map(([name, why]) => `[-] ${name}: ${why}`),
+      ...passing.map((name) => `[+] ${name}`),
+    ];
     const ok = Object.keys(problems).length === 0;
     send(response, ok ? 200 : 503, [...lines, ok ? 'ready' : 'not ready', ''].join('\n'));
   }

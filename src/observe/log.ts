@@ -15,7 +15,16 @@ export interface LogOptions {
 }
 
 // fast-redact wildcards stand for one level, so each secret is named at the depths at which objects are logged.
-const SECRET_KEYS = ['authorization', 'Authorization', 'token', 'password', 'identitytoken', 'dockerconfigjson', '[".dockerconfigjson"]', '[".dockercfg"]'];
+const SECRET_KEYS = [
+  'authorization',
+  'Authorization',
+  'token',
+  'password',
+  'identitytoken',
+  'dockerconfigjson',
+  '[".dockerconfigjson"]',
+  '[".dockercfg"]',
+];
 const REDACT = SECRET_KEYS.flatMap((key) => ['', '*', '*.*', '*.*.*'].map((depth) => join(depth, key)));
 
 function join(depth: string, key: string): string {

@@ -34,7 +34,10 @@ export class Metrics {
   }
 
   counter(name: string, help: string, labels: Labels = []): Counter {
-    const counter = this.#remember(name, () => new Counter({ name, help, labelNames: names(labels), registers: [this.registry] }));
+    const counter = this.#remember(
+      name,
+      () => new Counter({ name, help, labelNames: names(labels), registers: [this.registry] }),
+    );
     if (!isOpen(labels)) for (const row of combinations(labels)) counter.inc(row, 0);
     return counter;
   }

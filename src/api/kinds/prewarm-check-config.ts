@@ -3,15 +3,10 @@ import { conditionsSchema } from './common.js';
 
 export const prewarmCheckConfigSpec = z
   .object({
-    defaultHoldSeconds: z
-      .int()
-      .min(0)
-      .max(86_400)
-      .default(0)
-      .meta({
-        description:
-          'How long an opted-in gang may be held with quota reserved when it names no time itself. 0: never, so that GPUs are not hoarded.',
-      }),
+    defaultHoldSeconds: z.int().min(0).max(86_400).default(0).meta({
+      description:
+        'How long an opted-in gang may be held with quota reserved when it names no time itself. 0: never, so that GPUs are not hoarded.',
+    }),
     minWarmPercent: z
       .int()
       .min(1)
