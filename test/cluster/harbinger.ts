@@ -130,17 +130,20 @@ function replaceFile(path: string, text: string): void {
 
 /** Applies CRDs, namespace, accounts and rights, and the webhook configuration pointed at `webhookUrl` (absent: left out). */
 async function applyManifests(cluster: Cluster, manifests: readonly Draft[], webhookUrl: string | undefined): Promise<void> {
-  for (const manifest of manifests) {
-    if (manifest.kind === 'Deployment') continue;
-    if (manifest.kind !== 'MutatingWebhookConfiguration') await cluster.client.apply(manifest);
-    else if (webhookUrl) await cluster.client.apply(withUrl(manifest, webhookUrl));
-  }
-  for (const crd of manifests.filter((m) => m.kind === 'CustomResourceDefinition')) {
-    const name = String(crd.metadata.name);
-    await cluster.client.watchUntil('apiextensions.k8s.io/v1/CustomResourceDefinition', name, (object) =>
-      isTrue(object, 'Established'),
-    );
-  }
+  const { client } = cluster;
+  const all = manifests.flatMap((m) => {
+    if (m.kind === 'Deployment') return [];
+    if (m.kind !== 'MutatingWebhookConfiguration') return [m];
+    return webhookUrl ? [withUrl(m, webhookUrl)] : [];
+  });
+  await client.apply(all.filter((m) => m.kind === 'Namespace'));
+  await Promise.all(
+    all.map(async (m) => {
+      if (m.kind !== 'Namespace') await client.apply(m);
+      if (m.kind !== 'CustomResourceDefinition') return;
+      await client.watchUntil(`${m.apiVersion}/${m.kind}`, String(m.metadata.name), (crd) => isTrue(crd, 'Established'));
+    }),
+  );
 }
 
 /** All documents of manifests/, in the order of its kustomization. */
