@@ -2,7 +2,8 @@ import type { KubeObject } from '../api/object.js';
 import { parseJson, readBody, readLines } from './body.js';
 import { Credentials } from './credentials.js';
 import { networkError, onAbort, withDeadline } from './deadline.js';
-import { KubeError, errorOfAnswer, errorOfStatus, isExpired } from './errors.js';
+import { KubeError, errorOfAnswer, errorOfStatus } from './errors.js';
+import { readPages } from './pages.js';
 import { collectionPath, objectPath, queryString, resourceName } from './paths.js';
 import type { CallOptions, KubePort, ListOptions, ObjectName, Patch } from './port.js';
 import { apiVersionOf, type Resource } from './resources.js';
@@ -122,26 +123,9 @@ export class KubeClient implements KubePort, WatchPort {
     }
   }
 
-  /**
-   * Page after page. When the snapshot expires between two pages the list goes on from the server's present state, so that objects
-   * changed meanwhile may be missing or old; who needs one consistent state uses `listPage` (a reflector starts again).
-   */
+  /** Page after page; see readPages for what happens when the list takes too long. */
   async *list<T extends KubeObject>(resource: Resource, options: ListOptions = {}): AsyncGenerator<T[]> {
-    let token: string | undefined;
-    do {
-      const page: Page<T> = await this.#pageOrLater(resource, { ...options, ...(token === undefined ? {} : { continue: token }) });
-      token = page.continue;
-      yield page.items;
-    } while (token !== undefined);
-  }
-
-  async #pageOrLater<T extends KubeObject>(resource: Resource, options: PageOptions): Promise<Page<T>> {
-    try {
-      return await this.listPage<T>(resource, options);
-    } catch (error) {
-      if (!isExpired(error) || error.continueToken === undefined) throw error;
-      return this.listPage<T>(resource, { ...options, continue: error.continueToken });
-    }
+    for await (const page of readPages<T>(this, resource, options)) yield page.items;
   }
 
   /** @throws KubeError 410 when `continue` or `resourceVersion` has expired */
@@ -198,7 +182,16 @@ export class KubeClient implements KubePort, WatchPort {
     return (await this.#call(call, options)) as T;
   }
 
-  #call(call: Call, { timeoutMs = CALL_TIMEOUT_MS, signal }: CallOptions): Promise<unknown> {
+  async #call(call: Call, options: CallOptions): Promise<unknown> {
+    try {
+      return await this.#withinDeadline(call, options);
+    } catch (error) {
+      if (error instanceof KubeError && error.reason === 'Timeout') this.#transport.suspect();
+      throw error;
+    }
+  }
+
+  #withinDeadline(call: Call, { timeoutMs = CALL_TIMEOUT_MS, signal }: CallOptions): Promise<unknown> {
     const end = performance.now() + timeoutMs;
     return withDeadline(call.what, timeoutMs, signal, async (deadline) => {
       try {

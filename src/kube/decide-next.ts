@@ -56,7 +56,12 @@ export function decideNext(outcome: Outcome, failuresBefore: number, pace: Pace,
 function relistCause(error: unknown, failures: number): RelistCause | undefined {
   if (isExpired(error)) return 'expired';
   if (error instanceof KubeError && (error.reason === 'Garbage' || error.reason === 'TooLarge')) return 'unreadable';
-  return failures >= STUCK_AFTER && !isUnreachable(error) ? 'stuck' : undefined;
+  return failures >= STUCK_AFTER && !isOutage(error) ? 'stuck' : undefined;
+}
+
+/** The server, or what stands before it, is down or overloaded: that says nothing about the version, and lists would make it worse. */
+function isOutage(error: unknown): boolean {
+  return isUnreachable(error) || (error instanceof KubeError && [429, 502, 503].includes(error.status));
 }
 
 function troubleOf(error: unknown): Next['trouble'] {

@@ -5,6 +5,7 @@ import type { Metrics } from '../observe/metrics.js';
 import type { WatchEvent, WatchPort } from './client.js';
 import { decideNext, type Next, type Outcome, type Pace, type RelistCause } from './decide-next.js';
 import { KubeError } from './errors.js';
+import { readPages } from './pages.js';
 import { resourceName } from './paths.js';
 import type { Cache } from './port.js';
 import { reflectorMeter, type ReflectorMeter } from './reflector-metrics.js';
@@ -158,7 +159,7 @@ export class Reflector<T> implements Cache<T> {
     const began = this.#options.clock.now();
     const cause = this.#relistCause;
     try {
-      const version = await this.#readPages(signal);
+      const version = await this.#readAll(signal);
       this.#version = version;
       this.#relistAt = this.#options.clock.now() + this.#between(this.#pace.relistMs);
       this.#meter.listed(cause, true);
@@ -172,29 +173,23 @@ export class Reflector<T> implements Cache<T> {
   }
 
   /** Takes over page by page, so that only one page of whole objects is in memory; what no page held is gone. */
-  async #readPages(signal: AbortSignal): Promise<string> {
+  async #readAll(signal: AbortSignal): Promise<string> {
     const { client, resource, pageSize } = this.#options;
     const seen = new Set<string>();
-    let token: string | undefined;
-    for (;;) {
-      const page = await client.listPage<RawObject>(resource, {
-        ...this.#scope(),
-        ...(pageSize === undefined ? {} : { limit: pageSize }),
-        ...(token === undefined ? {} : { continue: token }),
-        signal,
-      });
+    let version = '';
+    const request = { ...this.#scope(), ...(pageSize === undefined ? {} : { limit: pageSize }), signal };
+    for await (const page of readPages<RawObject>(client, resource, request)) {
       signal.throwIfAborted();
       this.#contact();
+      version ||= page.resourceVersion;
       for (const raw of page.items) {
         seen.add(keyOf(raw));
         this.#take(raw);
       }
-      token = page.continue;
-      if (token !== undefined) continue;
-      for (const key of this.#store.keys()) if (!seen.has(key)) this.#drop(key);
-      this.#meter.cached(this.#store.size);
-      return page.resourceVersion;
     }
+    for (const key of this.#store.keys()) if (!seen.has(key)) this.#drop(key);
+    this.#meter.cached(this.#store.size);
+    return version;
   }
 
   async #watch(signal: AbortSignal): Promise<Outcome> {

@@ -15,6 +15,7 @@ export interface Outgoing {
 
 interface Agents {
   fingerprint: string;
+  tls: Tls;
   calls: Dispatcher;
   watches: Dispatcher;
 }
@@ -48,6 +49,17 @@ export class Transport {
     return this.#once(request, await this.#credentials.renew());
   }
 
+  /**
+   * A call was not answered: its connection may be half-open, and so may all others that are kept. They get no new calls, or each of
+   * them would cost the next caller a deadline.
+   */
+  suspect(): void {
+    if (this.#agents === undefined) return;
+    const { calls, tls } = this.#agents;
+    this.#agents = { ...this.#agents, calls: agent(tls, this.#credentials.proxyUrl, CALL_CONNECTIONS) };
+    void calls.close();
+  }
+
   async close(): Promise<void> {
     const agents = this.#agents;
     this.#agents = undefined;
@@ -79,7 +91,7 @@ export class Transport {
     void old?.calls.close();
     void old?.watches.close();
     const { proxyUrl } = this.#credentials;
-    this.#agents = { fingerprint, calls: agent(tls, proxyUrl, CALL_CONNECTIONS), watches: agent(tls, proxyUrl, null) };
+    this.#agents = { fingerprint, tls, calls: agent(tls, proxyUrl, CALL_CONNECTIONS), watches: agent(tls, proxyUrl, null) };
     return this.#agents;
   }
 }

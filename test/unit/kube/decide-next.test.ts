@@ -23,6 +23,7 @@ describe('what a reflector does next', () => {
     ['a list that expired between pages: list again anyway', list({ error: error(410) }), 0, { failures: 1, delayMs: 1_200 }],
     ['a stream that cannot be read: relist', watch({ error: error(0, 'Garbage') }), 0, { failures: 1, delayMs: 1_200, relist: 'unreadable' }],
     ['a server that keeps answering with errors: doubt the version', watch({ error: error(504), lastedMs: 1, events: 0 }), 5, { failures: 6, delayMs: 15_400, relist: 'stuck' }],
+    ['an outage behind a balancer: never doubt the version', watch({ error: error(503), lastedMs: 1, events: 0 }), 50, { failures: 51, delayMs: 15_400 }],
     ['too many requests: as long as the server says', watch({ error: error(429, 'x', 9_000) }), 0, { failures: 1, delayMs: 9_000 }],
     ['but not shorter than the own back-off', list({ error: error(503, 'x', 1) }), 0, { failures: 1, delayMs: 1_200 }],
     ['forbidden: slowly', list({ error: error(403) }), 0, { failures: 1, delayMs: 22_500, trouble: 'forbidden' }],

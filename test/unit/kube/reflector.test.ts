@@ -178,6 +178,19 @@ describe('a reflector', () => {
     await reflector.stop();
   });
 
+  test('a list that expires between pages goes on, and the watch starts where the list began', async () => {
+    const { script, reflector, page } = follow();
+    const expired = new KubeError('too old', { status: 410, reason: 'Expired', continueToken: 'later' });
+    script.pages = [page('9', [object('a', '1')], 'more'), expired, page('20', [object('b', '15')])];
+    reflector.start();
+    await reflector.synced;
+    await settle();
+    expect(script.lists.map((l) => l.continue)).toEqual([undefined, 'more', 'later']);
+    expect(script.lastWatch.options.resourceVersion).toBe('9');
+    expect(reflector.list().map((o) => o.name)).toEqual(['a', 'b']);
+    await reflector.stop();
+  });
+
   test.each([
     ['forbidden', failed(403), /not allowed to list and watch pods: grant both verbs/],
     ['absent', failed(404), /does not serve pods in v1: install its CustomResourceDefinition/],
