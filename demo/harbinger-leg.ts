@@ -28,7 +28,7 @@ export async function playHarbingerLeg(stage: Stage): Promise<HarbingerLeg> {
     queued: async (workload, job) => {
       narrator.step(
         'gang-queued',
-        `Job ${job} waits: Workload ${workload.metadata.name} has no quota, check ${checkState(workload) ?? 'not listed yet'}`,
+        `Job ${job} waits: Workload ${workload.metadata.name} has no quota, check ${checkState(workload) ?? ''}`,
       );
       const warm = await warmWhileQueued(stage, job);
       prewarm = warm.prewarm;
@@ -62,14 +62,17 @@ async function warmWhileQueued(stage: Stage, job: string): Promise<Warmed> {
   const pulling = await waitForPrewarm(stage, job, {
     to: 'to have a recorded digest and pullers on nodes',
     timeoutMs: STEP_DEADLINE_MS,
-    check: (p) => pullersOf(stage, recordOf(p)?.digest).length > 0,
+    check: (p) => pullersOf(stage, recordOf(p)?.digest).some((pod) => pod.spec?.nodeName !== undefined),
   });
   const record = recordOf(pulling);
   if (record === undefined) throw new Error('an ImagePrewarm lost its record of the image');
-  narrator.step(
-    'nodes-warming',
-    `pullers hold ${record.resolved.split('/').slice(1).join('/').slice(0, 40)}… in a volume on ${pullersOf(stage, record.digest).length} or more nodes; nothing of the image runs`,
-  );
+  const first = pullersOf(stage, record.digest).map((p) => p.spec?.nodeName ?? '');
+  const what = record.resolved
+    .split('/')
+    .slice(1)
+    .join('/')
+    .replace(/(@sha256:.{12}).*/, '$1…');
+  narrator.step('nodes-warming', `a puller on ${first.join(', ')} mounts ${what} as a volume; nothing of the image runs`);
   const progress = followProgress(stage, job);
   let warm: ImagePrewarm;
   try {
@@ -132,7 +135,9 @@ function followProgress(stage: Stage, job: string): { stop: () => Promise<void> 
 async function showPrewarm(stage: Stage): Promise<void> {
   await show(stage, ['get', 'ipw', '-n', NAMESPACE]);
   await show(stage, ['wait', '--for=condition=Ready', 'ipw', '--all', '-n', NAMESPACE, '--timeout=5s']);
-  await show(stage, ['describe', 'ipw', '-n', NAMESPACE]);
+  const { command, output } = await stage.kubectl.show(['describe', 'ipw', '-n', NAMESPACE]);
+  // Metadata and spec are long and say what the story has said.
+  stage.narrator.output(command, `...\n${output.slice(Math.max(0, output.search(/^Status:/m)))}`);
   // Long and the same in each run: kept for the docs, not shown here.
   await stage.kubectl.show(['explain', 'imageprewarm.spec.targets']);
   await stage.kubectl.show(['get', 'pods', '-n', HARBINGER_NAMESPACE, '-o', 'wide']);

@@ -41,8 +41,8 @@ export async function playLeg(stage: Stage, script: LegScript): Promise<Measured
   const image = images.legs[script.leg];
   await client.create(gangJob({ name: names.job, image, pods: names.pods, prewarm: script.prewarm }));
   const workload = await observer.wait({
-    what: `Workload of Job ${names.job} in the queue, without quota`,
-    probe: () => workloadOf(stage, names.job),
+    what: `Workload of Job ${names.job} in the queue, asking check ${CHECK}`,
+    probe: () => [workloadOf(stage, names.job)].find((w) => checkState(w) !== undefined),
     timeoutMs: STEP_DEADLINE_MS,
     last: () => observer.list('workloads').map(brief),
   });

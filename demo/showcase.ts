@@ -28,10 +28,12 @@ export async function showWebhook(stage: Stage): Promise<void> {
     `a Pod with ${short(images.plain)} is left alone: ${alone.decision.outcome}${alone.decision.message === undefined ? '' : ` (${alone.decision.message})`}`,
   );
 
-  const jsonpath = `jsonpath={range .items[*]}{.metadata.name}{": "}{.metadata.annotations.${ANNOTATION.decisions.replaceAll('.', '\\.')}}{"\\n"}{end}`;
-  const { command, output } = await kubectl.show(['get', 'pods', '-n', NAMESPACE, '-o', jsonpath]);
-  narrator.output(command, output);
-  for (const name of ['with-variant', 'without-variant']) await client.delete('v1/Pod', `${NAMESPACE}/${name}`);
+  for (const name of ['with-variant', 'without-variant']) {
+    const jsonpath = `jsonpath={.metadata.annotations.${ANNOTATION.decisions.replaceAll('.', '\\.')}}`;
+    const { command, output } = await kubectl.show(['get', 'pod', name, '-n', NAMESPACE, '-o', jsonpath]);
+    narrator.output(command, output);
+    await client.delete('v1/Pod', `${NAMESPACE}/${name}`);
+  }
 }
 
 interface Started {
