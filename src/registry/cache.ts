@@ -92,7 +92,7 @@ export class CachedRegistry implements RegistryPort {
     const known = fresh ? undefined : this.#cache.get(key);
     this.#count(fresh ? 'bypass' : known === undefined ? 'miss' : 'hit');
     // Old but usable: answer now, ask anew for whoever comes next. A failure of that is remembered like any other.
-    if (known !== undefined && known.freshUntil <= this.#clock.now())
+    if (known !== undefined && known.freshUntil < this.#clock.now())
       void this.#cache.fetch(key, { context: call, forceRefresh: true });
     if (known !== undefined) return unwrap(known);
     const settled = await patience(

@@ -6,7 +6,7 @@ export interface Challenge {
   parameters: Readonly<Record<string, string>>;
 }
 
-const SCHEME = /([A-Za-z][A-Za-z0-9_-]*)(?:\s+|$)(?!\s*=)/y;
+const SCHEME = /([A-Za-z][A-Za-z0-9_-]*)(?=[\s,]|$)/y;
 const PARAMETER = /([A-Za-z][A-Za-z0-9_-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]*))/y;
 const SEPARATOR = /[\s,]*/y;
 /** Longer headers are cut: no registry needs them. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { RegistryConfig } from '../config/schema.js';
 import { ACCEPT, parseConfig, parseManifest } from '../images/manifest.js';
-import { format } from '../images/reference.js';
+import { format, isDigest } from '../images/reference.js';
 import type { Reference } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
 import type { Credential, ImageConfig, LookupOptions, ManifestFact, RegistryPort } from '../images/registry-port.js';
@@ -180,21 +180,19 @@ export class RegistryClient implements RegistryPort {
 
 /** The digest of the exact bytes; it must be the one that was asked for and the one that the registry claims. */
 function verifiedDigest(answer: Answer, reference: Reference, wanted: string | undefined): string {
-  const claimed = answer.headers['docker-content-digest'];
-  const expected = wanted ?? (claimed !== undefined && /^sha(256|512):[0-9a-f]+$/.test(claimed) ? claimed : undefined);
-  const algorithm = expected?.split(':')[0] ?? 'sha256';
-  const actual = `${algorithm}:${createHash(algorithm).update(answer.body).digest('hex')}`;
-  const other = [expected, sameAlgorithm(claimed, algorithm)].find((digest) => digest !== undefined && digest !== actual);
-  if (other === undefined) return actual;
+  const header = answer.headers['docker-content-digest'];
+  const claimed = header !== undefined && isDigest(header) ? header : undefined;
+  const hash = (digest: string): string => {
+    const algorithm = digest.slice(0, digest.indexOf(':'));
+    return `${algorithm}:${createHash(algorithm).update(answer.body).digest('hex')}`;
+  };
+  const wrong = [wanted, claimed].find((digest) => digest !== undefined && digest !== hash(digest));
+  if (wrong === undefined) return wanted ?? claimed ?? hash('sha256:');
   throw unusable(
     reference,
-    `registry ${reference.registry} sent other bytes than ${other} for ${format(reference)}; the answer is damaged or forged and was dropped`,
+    `registry ${reference.registry} sent other bytes than ${wrong} for ${format(reference)}; the answer is damaged or forged and was dropped`,
     answer,
   );
-}
-
-function sameAlgorithm(digest: string | undefined, algorithm: string): string | undefined {
-  return digest?.startsWith(`${algorithm}:`) === true ? digest : undefined;
 }
 
 function unusable(reference: Reference, message: string, answer: Answer): RegistryError {

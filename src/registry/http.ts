@@ -187,7 +187,9 @@ const WORDS: readonly (readonly [RegExp, (code: string) => string])[] = [
 /** The connection ended early; how it is reported depends on where undici was. */
 const CUT = /^(UND_ERR_SOCKET|ECONNRESET|UND_ERR_RES|UND_ERR_ABORTED|HPE_INVALID_EOF_STATE)/;
 
-function inWords({ code = '', message }: NodeJS.ErrnoException, received: number): string {
+function inWords({ code: own, name, message }: NodeJS.ErrnoException, received: number): string {
+  // undici leaves the code of its parser's errors out where the parser gave none.
+  const code = own ?? (name === 'HTTPParserError' ? 'HPE_UNKNOWN' : '');
   if (code === 'HARBINGER_ADDRESS') return `is not asked: ${message}`;
   if (CUT.test(code))
     return received > 0

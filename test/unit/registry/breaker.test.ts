@@ -1,0 +1,157 @@
+import { describe, expect, test } from '@jest/globals';
+import { RegistryError } from '../../../src/images/registry-port.js';
+import type { RegistryErrorDetails } from '../../../src/images/registry-port.js';
+import { Metrics } from '../../../src/observe/metrics.js';
+import { Breaker } from '../../../src/registry/breaker.js';
+import { Egress } from '../../../src/registry/egress.js';
+import { GuardedRegistry } from '../../../src/registry/guard.js';
+import { MemoryRegistry, manifestBody } from '../images/support.js';
+import { TestClock, failure, listed, ref } from './support.js';
+
+const HOST = 'r.example.com';
+const IMAGE = ref(`${HOST}/a:1`);
+
+function setup() {
+  const clock = new TestClock();
+  const port = new MemoryRegistry();
+  const metrics = new Metrics();
+  const breaker = new Breaker(clock);
+  const guarded = new GuardedRegistry(port, {
+    egress: new Egress([listed(HOST), listed('other.example.com')]),
+    breaker,
+    metrics,
+  });
+  const answer = (details: Partial<RegistryErrorDetails> | undefined): void => {
+    port.set(
+      `${HOST}/a:1`,
+      details === undefined
+        ? manifestBody({ name: 'good' })
+        : new RegistryError('no answer', { outcome: 'registry-error', host: HOST, ...details }),
+    );
+  };
+  const ask = async (times = 1): Promise<string> => {
+    let outcome = '';
+    for (let i = 0; i < times; i += 1)
+      outcome = await guarded.manifest(IMAGE).then(
+        () => 'answer',
+        (error: RegistryError) => error.outcome,
+      );
+    return outcome;
+  };
+  return { clock, port, metrics, breaker, guarded, answer, ask };
+}
+
+describe('a host that fails', () => {
+  test('is left alone after five failures in a row, and no request is made', async () => {
+    const { port, guarded, answer, ask } = setup();
+    answer({});
+    expect(await ask(5)).toBe('registry-error');
+    expect(await ask()).toBe('circuit-open');
+    expect(port.asked).toHaveLength(5);
+    expect(await failure(guarded.manifest(IMAGE))).toMatchObject({
+      message: `registry ${HOST} is left alone for 15 s more: no answer`,
+      retryAfterMs: 15_000,
+    });
+  });
+
+  test('is tried once after the pause; an answer closes the breaker', async () => {
+    const { clock, breaker, answer, ask } = setup();
+    answer({});
+    await ask(5);
+    clock.advance(15_000);
+    expect(breaker.state(HOST)).toBe('half-open');
+    answer(undefined);
+    expect(await ask()).toBe('answer');
+    expect(breaker.state(HOST)).toBe('closed');
+    answer({});
+    expect(await ask(4)).toBe('registry-error');
+    expect(breaker.state(HOST)).toBe('closed');
+  });
+
+  test('is left alone twice as long after each failed trial, up to two minutes', async () => {
+    const { clock, guarded, answer, ask } = setup();
+    answer({});
+    await ask(5);
+    const pauses: (number | undefined)[] = [];
+    for (let i = 0; i < 5; i += 1) {
+      const { retryAfterMs } = await failure(guarded.manifest(IMAGE));
+      pauses.push(retryAfterMs);
+      clock.advance(retryAfterMs ?? 0);
+      await ask();
+    }
+    expect(pauses).toEqual([15_000, 30_000, 60_000, 120_000, 120_000]);
+  });
+
+  test('lets through one trial at a time', () => {
+    const clock = new TestClock();
+    const breaker = new Breaker(clock);
+    for (let i = 0; i < 5; i += 1) breaker.fail(HOST, 'down');
+    clock.advance(15_000);
+    expect(breaker.enter(HOST)).toBeUndefined();
+    expect(breaker.enter(HOST)).toMatchObject({ cause: 'down' });
+    breaker.abandon(HOST);
+    expect(breaker.enter(HOST)).toBeUndefined();
+  });
+
+  test('does not shut off another host', async () => {
+    const { port, guarded, answer, ask } = setup();
+    answer({});
+    await ask(6);
+    port.set('other.example.com/a:1', manifestBody({ name: 'good' }));
+    expect(await guarded.manifest(ref('other.example.com/a:1'))).toMatchObject({ kind: 'manifest' });
+  });
+});
+
+describe('a registry that limits', () => {
+  test('is left alone at once, for as long as it asks', async () => {
+    const { clock, answer, ask } = setup();
+    answer({ status: 429, retryAfterMs: 43_000 });
+    await ask();
+    clock.advance(42_999);
+    expect(await ask()).toBe('circuit-open');
+    clock.advance(1);
+    answer(undefined);
+    expect(await ask()).toBe('answer');
+  });
+
+  test('cannot ask for more than five minutes', async () => {
+    const { clock, answer, ask } = setup();
+    answer({ status: 429, retryAfterMs: 86_400_000 });
+    await ask();
+    clock.advance(300_000);
+    answer(undefined);
+    expect(await ask()).toBe('answer');
+  });
+});
+
+describe('what is no failure of the host', () => {
+  test.each<[string, Partial<RegistryErrorDetails>]>([
+    ['an image that is not there', { outcome: 'variant-missing', status: 404 }],
+    ['an image that is denied', { outcome: 'auth-denied', status: 401 }],
+    ['an image that is unusable, else a tenant could cut off everyone', { status: 200 }],
+    ['a redirect that is refused', { status: 307 }],
+    ['a caller that gave up', { outcome: 'budget-exceeded' }],
+  ])('%s', async (_, details) => {
+    const { breaker, answer, ask } = setup();
+    answer(details);
+    expect(await ask(20)).toBe(details.outcome ?? 'registry-error');
+    expect(breaker.state(HOST)).toBe('closed');
+  });
+
+  test('hosts that are not listed get no breaker and no metric', async () => {
+    const { port, metrics, guarded } = setup();
+    for (let i = 0; i < 20; i += 1)
+      expect(await failure(guarded.manifest(ref(`made-up-${i}.example.com/a:1`)))).toMatchObject({
+        message: expect.stringContaining('is not listed'),
+      });
+    expect(port.asked).toEqual([]);
+    expect(await metrics.text()).not.toContain('made-up');
+  });
+});
+
+test('the state is a metric', async () => {
+  const { metrics, answer, ask } = setup();
+  answer({});
+  await ask(5);
+  expect(await metrics.text()).toContain(`harbinger_registry_breaker_state{host="${HOST}"} 2`);
+});
