@@ -42,6 +42,7 @@ export async function playHarbingerLeg(stage: Stage): Promise<HarbingerLeg> {
       const wait = secondsText((times.lastRunningAt - times.quotaFreeAt) / 1000);
       narrator.step('gang-running', `all ${times.pods} Pods run ${wait} after free quota`, times.lastRunningAt);
       await pullersGone(stage, resolved);
+      await show(stage, ['events', '-n', NAMESPACE, '--for', `job/${job}`]);
     },
   });
   if (prewarm === null) throw new Error('the gang started without having been prewarmed');

@@ -9,6 +9,7 @@ import { play } from './play.js';
 import type { Run } from './play.js';
 import { Narrator } from './narrator.js';
 import { settingsFor } from './settings.js';
+import type { Settings } from './settings.js';
 import { writeResults } from './results.js';
 import { whatToTry } from './try-next.js';
 
@@ -65,14 +66,14 @@ async function main(): Promise<number> {
     if (cluster !== undefined) narrator.say(`  Logs of every process: ${cluster.logDir}`);
   }
   const met = writeResults(run, style, (line) => narrator.say(line));
-  if (cluster !== undefined) await endCluster(cluster, settings.keep, narrator);
+  if (cluster !== undefined) await endCluster(cluster, settings, narrator);
   if (failure !== undefined) return interrupted.signal.aborted ? 130 : 1;
   return met ? 0 : 1;
 }
 
-async function endCluster(cluster: Cluster, keep: boolean, narrator: Narrator): Promise<void> {
-  if (keep) {
-    for (const line of whatToTry(cluster)) narrator.say(line);
+async function endCluster(cluster: Cluster, settings: Settings, narrator: Narrator): Promise<void> {
+  if (settings.keep) {
+    for (const line of whatToTry(cluster, settings)) narrator.say(line);
     await cluster.keep();
     return;
   }
