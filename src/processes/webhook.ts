@@ -1,6 +1,7 @@
-import { INSTALL } from '../api/names.js';
+import { GROUP, INSTALL } from '../api/names.js';
 import { followConfig } from '../config/follow.js';
 import { KubeClient } from '../kube/client.js';
+import { EventRecorder } from '../kube/events.js';
 import { Reflector } from '../kube/reflector.js';
 import { RESOURCE } from '../kube/resources.js';
 import { systemClock } from '../observe/clock.js';
@@ -56,6 +57,7 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
     log,
   });
   const certs = createCerts(options, { client, log, metrics, server });
+  const events = new EventRecorder({ client, controller: `${GROUP}/webhook`, instance: options.identity, clock, log, metrics });
   const watchdog = new Watchdog({
     client,
     lease: { namespace: options.namespace, name: INSTALL.watchdogLease, identity: options.identity },
@@ -64,6 +66,7 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
     log,
     metrics,
     admission,
+    events,
   });
 
   const health = new HealthServer({ port: options.healthPort, metrics, log });
@@ -84,6 +87,7 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
         drain({ server, unready: () => health.drain(), clock, propagationMs: options.drainDelay, deadlineMs: DRAIN_DEADLINE_MS }),
     },
     { name: 'watchdog', run: () => watchdog.stop() },
+    { name: 'events', run: () => events.stop() },
     { name: 'certificates', run: () => certs.stop() },
     { name: 'caches', run: () => facts.stop() },
     { name: 'configuration', run: () => settings.stop() },

@@ -4,11 +4,12 @@ import type { HoldEnd, HoldView } from '../gangs/hold.js';
 import { expireHold, heldChecks, holdView } from '../gangs/hold.js';
 import { splitKey } from '../api/object.js';
 import type { WatchPort } from '../kube/client.js';
+import type { EventRecorder } from '../kube/events.js';
 import { KubeError, isConflict, isInvalid, isNotFound } from '../kube/errors.js';
 import { Lease } from '../kube/lease.js';
 import type { KubePort, PatchOp } from '../kube/port.js';
 import { Reflector } from '../kube/reflector.js';
-import { RESOURCE } from '../kube/resources.js';
+import { RESOURCE, apiVersionOf } from '../kube/resources.js';
 import { WorkQueue } from '../kube/work-queue.js';
 import type { Clock } from '../observe/clock.js';
 import { sleep } from '../observe/clock.js';
@@ -24,10 +25,12 @@ export interface WatchdogOptions {
   log: Log;
   metrics: Metrics;
   admission: AdmissionMetrics;
+  events: Pick<EventRecorder, 'event'>;
 }
 
 interface Held {
   view: HoldView;
+  uid: string;
   resourceVersion: string;
 }
 
@@ -104,7 +107,11 @@ export class Watchdog {
       ...shared,
       resource: RESOURCE.workloads,
       ...((await this.#canSelect()) ? { fieldSelector: RESERVED } : {}),
-      project: (raw) => ({ view: holdView(raw), resourceVersion: raw.metadata.resourceVersion ?? '' }),
+      project: (raw) => ({
+        view: holdView(raw),
+        uid: raw.metadata.uid ?? '',
+        resourceVersion: raw.metadata.resourceVersion ?? '',
+      }),
     });
     const keys = new Set<string>();
     const queue = new WorkQueue({
@@ -173,10 +180,17 @@ export class Watchdog {
     ops: PatchOp[],
     reason: Extract<HoldEnd, { release: string }>['release'],
   ): Promise<void> {
-    const { client, admission, log } = this.#options;
+    const { client, admission, events, log } = this.#options;
     try {
       await client.patch(RESOURCE.workloads, splitKey(key), { type: 'json', ops }, { subresource: 'status' });
       admission.released(reason);
+      const regarding = {
+        apiVersion: apiVersionOf(RESOURCE.workloads),
+        kind: RESOURCE.workloads.kind,
+        ...splitKey(key),
+        uid: held.uid,
+      };
+      events.event({ regarding, type: 'Warning', reason, action: 'EndHold', note: MESSAGES[reason] });
       log.info({ workload: key, reason, deadline: held.view.deadline }, 'hold ended');
     } catch (err) {
       // The Workload moved on; its next event brings the key back with what it is now.
@@ -187,7 +201,12 @@ export class Watchdog {
 }
 
 /** Sets the held checks Ready, only on the very version that was judged. Exported for its test. */
-export function releasePatch(held: Held, names: ReadonlySet<string>, reason: keyof typeof MESSAGES, now: number): PatchOp[] {
+export function releasePatch(
+  held: Pick<Held, 'view' | 'resourceVersion'>,
+  names: ReadonlySet<string>,
+  reason: keyof typeof MESSAGES,
+  now: number,
+): PatchOp[] {
   const ours = new Set(heldChecks(held.view, names));
   const changes = held.view.checks.flatMap(({ name }, i): PatchOp[] => {
     if (!ours.has(name)) return [];

@@ -99,6 +99,13 @@ describe('the watchdog, with the controller dead', () => {
     const after = await cluster.client.get(WORKLOAD, `default/${workload.metadata.name}`);
     expect(stateOf(after)).toMatchObject({ state: 'Ready', message: expect.stringContaining('Unstamped') });
     expect(await released('Unstamped')).toBe(1);
+    await until('an Event about the Workload', async () => {
+      const events = await cluster.client.list('events.k8s.io/v1/Event', { namespace: 'default' });
+      return (
+        events.some((e) => e['regarding'].uid === workload.metadata.uid && e['reason'] === 'Unstamped') ||
+        notYet(events.map((e) => e['reason']))
+      );
+    });
   }, 60_000);
 
   test('a stamped hold lasts until its deadline, and not longer', async () => {
