@@ -14,7 +14,7 @@ export function renderTree({ decision, steps }: Explanation): string {
   const { source, outcome, image, message } = decision;
   const result = changesImage(outcome) ? `${outcome}: the Pod gets ${image}` : `${outcome}: the image is left alone`;
   // The last step says why already; what comes from elsewhere is told once more.
-  const known = message === undefined || steps.some((step) => message.endsWith(step.detail));
+  const known = message === undefined || steps.some(({ detail }) => message === detail || message.endsWith(`: ${detail}`));
   const root: Node = {
     text: source,
     children: [...grouped(steps), { text: `=> ${result}`, children: known ? [] : [{ text: message, children: [] }] }],

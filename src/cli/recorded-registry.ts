@@ -33,7 +33,10 @@ export class RecordedRegistry implements RegistryPort {
   manifest(reference: Reference): Promise<ManifestFact> {
     return attempt(() => {
       const body = this.#body(reference, format(reference));
-      const parsed = parseManifest(body, digestOf(body, reference.digest));
+      const digest = digestOf(body, reference.digest);
+      if (digest !== (reference.digest ?? digest))
+        throw refused(reference, `other bytes were recorded for ${format(reference)}: they are ${digest}`);
+      const parsed = parseManifest(body, digest);
       if (!parsed.ok) throw refused(reference, `what was recorded for ${format(reference)} cannot be used: ${parsed.problem}`);
       return parsed.fact;
     });
