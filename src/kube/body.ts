@@ -1,15 +1,18 @@
+import { StringDecoder } from 'node:string_decoder';
 import { KubeError } from './errors.js';
 
 /** Reads a whole body; beyond `maxBytes` the connection is given up, which is the only way to stop the sender. */
 export async function readBody(what: string, body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
+  // Decoding piece by piece keeps a page of a list out of memory as bytes, which the garbage collector does not feel the weight of.
+  const decoder = new StringDecoder('utf8');
+  let text = '';
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
     if (size > maxBytes) throw new KubeError(`${what}: the answer is larger than ${maxBytes} bytes`, { status: 0, reason: 'TooLarge' });
-    chunks.push(chunk);
+    text += decoder.write(chunk);
   }
-  return Buffer.concat(chunks, size).toString('utf8');
+  return text + decoder.end();
 }
 
 export function parseJson(what: string, text: string): unknown {

@@ -27,7 +27,7 @@ export async function withDeadline<T>(what: string, timeoutMs: number, outer: Ab
   }, timeoutMs);
   try {
     outer?.throwIfAborted();
-    return await work(controller.signal);
+    return await orAborted(work(controller.signal), controller.signal);
   } catch (error) {
     outer?.throwIfAborted();
     if (late) throw new KubeError(`${what}: the API server did not answer within ${timeoutMs} ms`, { status: 0, reason: 'Timeout' });
@@ -36,6 +36,14 @@ export async function withDeadline<T>(what: string, timeoutMs: number, outer: Ab
     clearTimeout(timer);
     unfollow();
   }
+}
+
+/** undici only looks at a signal once it is connected; a peer that accepts and stays silent would outlast every deadline. */
+function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const unfollow = onAbort(signal, () => reject(signal.reason as Error));
+    work.then(resolve, reject).finally(unfollow);
+  });
 }
 
 /** What undici or a socket threw, as a KubeError; errors that are already understood pass. */

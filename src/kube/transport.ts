@@ -31,6 +31,7 @@ export class Transport {
   readonly #credentials: Credentials;
   readonly #userAgent: string;
   #agents: Agents | undefined;
+  readonly #retired = new Set<Dispatcher>();
 
   constructor(credentials: Credentials, userAgent: string) {
     this.#credentials = credentials;
@@ -57,13 +58,23 @@ export class Transport {
     if (this.#agents === undefined) return;
     const { calls, tls } = this.#agents;
     this.#agents = { ...this.#agents, calls: agent(tls, this.#credentials.proxyUrl, CALL_CONNECTIONS) };
-    void calls.close();
+    this.#retire(calls);
+  }
+
+  /** Lets an agent finish what it carries. */
+  #retire(old: Dispatcher): void {
+    this.#retired.add(old);
+    void old
+      .close()
+      .catch(() => undefined)
+      .finally(() => this.#retired.delete(old));
   }
 
   async close(): Promise<void> {
     const agents = this.#agents;
     this.#agents = undefined;
-    await Promise.all([agents?.calls.destroy(), agents?.watches.destroy()]);
+    const all = [...this.#retired, ...(agents === undefined ? [] : [agents.calls, agents.watches])];
+    await Promise.all(all.map((each) => each.destroy()));
   }
 
   #once(request: Outgoing, identity: Identity): Promise<Dispatcher.ResponseData> {
@@ -87,9 +98,7 @@ export class Transport {
   /** New agents when CA or client certificate changed; the old ones finish what they carry. */
   #agentsFor({ fingerprint, tls }: Identity): Agents {
     if (this.#agents?.fingerprint === fingerprint) return this.#agents;
-    const old = this.#agents;
-    void old?.calls.close();
-    void old?.watches.close();
+    if (this.#agents !== undefined) for (const old of [this.#agents.calls, this.#agents.watches]) this.#retire(old);
     const { proxyUrl } = this.#credentials;
     this.#agents = { fingerprint, tls, calls: agent(tls, proxyUrl, CALL_CONNECTIONS), watches: agent(tls, proxyUrl, null) };
     return this.#agents;

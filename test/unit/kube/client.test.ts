@@ -1,3 +1,4 @@
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { KubeObject } from '../../../src/api/object.js';
 import { KubeClient, type WatchEvent } from '../../../src/kube/client.js';
@@ -143,6 +144,23 @@ describe('failures', () => {
     const half = await failure(client.get(RESOURCE.pods, { namespace: 'ns', name: 'p' }, { timeoutMs: 60 }));
     for (const error of [silent, half]) expect([error.status, error.reason, isUnreachable(error)]).toEqual([0, 'Timeout', true]);
     expect(half.message).toBe('get pods ns/p: the API server did not answer within 60 ms');
+  });
+
+  test('a peer that accepts and stays silent does not outlast the deadline, nor hold up the end', async () => {
+    const sockets: Socket[] = [];
+    const mute = createServer((socket) => void sockets.push(socket));
+    await new Promise<void>((done) => mute.listen(0, '127.0.0.1', done));
+    const url = `https://127.0.0.1:${(mute.address() as AddressInfo).port}`;
+    const waiting = await KubeClient.fromKubeconfig(kubeconfig(url), { userAgent: 'harbinger/test' });
+    const began = performance.now();
+    const error = await failure(waiting.get(RESOURCE.pods, { namespace: 'ns', name: 'p' }, { timeoutMs: 100 }));
+    expect(error.reason).toBe('Timeout');
+    const watch = waiting.watch(RESOURCE.pods, { signal: AbortSignal.timeout(100) });
+    await expect(watch.next()).rejects.toThrow(/timeout/);
+    await waiting.close();
+    expect(performance.now() - began).toBeLessThan(2_000);
+    for (const socket of sockets) socket.destroy();
+    await new Promise((done) => mute.close(done));
   });
 
   test('the caller can give up, and gets its own reason', async () => {
