@@ -21,8 +21,19 @@ function policiesOf(text: string, file: string): Policy[] {
   if (!Array.isArray(documents)) return [];
   const broken = documents.find((document) => document.errors.length > 0);
   if (broken !== undefined) throw new Error(`${file} is not YAML: ${broken.errors[0]?.message ?? ''}`);
-  const objects = documents.flatMap((document) => flatten(record(document.toJS())));
+  const objects = documents.flatMap((document) => flatten(record(plain(document, file))));
   return objects.filter((object) => object['kind'] === 'AccelerationPolicy').map((object) => checked(object, file));
+}
+
+/** Aliases are resolved here, so an unquoted `**` fails only now. */
+function plain(document: { toJS(): unknown }, file: string): unknown {
+  try {
+    return document.toJS();
+  } catch (error) {
+    throw new Error(`${file} is not YAML: ${(error as Error).message} (patterns that start with * need quotes)`, {
+      cause: error,
+    });
+  }
 }
 
 /** `kubectl get accpol -o yaml` prints a List. */

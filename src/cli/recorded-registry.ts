@@ -25,7 +25,10 @@ export class RecordedRegistry implements RegistryPort {
   /** Reads all `*.json` of a directory. Throws if one cannot be read. */
   static async read(directory: string): Promise<RecordedRegistry> {
     const registry = new RecordedRegistry();
-    const names = (await readdir(directory)).filter((name) => name.endsWith('.json')).sort();
+    const found = await readdir(directory).catch((cause: Error) => {
+      throw new Error(`cannot read recorded answers: ${cause.message}`, { cause });
+    });
+    const names = found.filter((name) => name.endsWith('.json')).sort();
     for (const name of names) registry.#add(await readFile(join(directory, name), 'utf8'), join(directory, name));
     return registry;
   }

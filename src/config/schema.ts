@@ -129,7 +129,7 @@ export const harbingerConfig = z
       description:
         'Namespaces whose Pods the webhook rewrites: those labelled harbinger.dev/accelerate=enabled, or all that are not labelled disabled.',
     }),
-    registries: z.array(registry).max(200).default([]).meta({ description: 'Registries that need more than the defaults.' }),
+    registries: z.array(registry).max(200).default([]).meta({ description: 'Registries that Harbinger may ask. Images of all others are left alone.' }),
     budgets: budgets.prefault({}),
     nodes: nodes.prefault({}),
     dragonfly: z

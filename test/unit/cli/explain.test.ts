@@ -114,6 +114,7 @@ describe('policies', () => {
     ['no policy', 'kind: ConfigMap\n', /holds no AccelerationPolicy/],
     ['nothing', '', /holds no AccelerationPolicy/],
     ['no YAML', 'a: [', /not YAML/],
+    ['a pattern that YAML takes for an alias', policy('bad', 'match: {images: [**]}'), /not YAML.*need quotes/],
   ])('%s is an error that names the file', async (_, text, message) => {
     const path = await file('bad.yaml', text);
     await expect(readPolicies([path])).rejects.toThrow(message);
@@ -178,6 +179,10 @@ describe('recorded answers', () => {
     const port = await recorded([{ reference: 'r.example.com/a:1', body: 'garbage' }]);
     await expect(port.manifest(reference('r.example.com/b:1'))).rejects.toThrow(/nothing was recorded/);
     await expect(port.manifest(reference('r.example.com/a:1'))).rejects.toThrow(/cannot be used: it is not a JSON object/);
+  });
+
+  test('a directory that is not there is an error', async () => {
+    await expect(RecordedRegistry.read(join(directory, 'none'))).rejects.toThrow(/cannot read recorded answers: ENOENT/);
   });
 
   test('configs are served by digest', async () => {
