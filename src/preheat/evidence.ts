@@ -35,6 +35,8 @@ export interface ContainerState {
   /** Epoch ms since when it runs. */
   runningSince?: number;
   started: boolean;
+  /** It runs or has run, now or before: its image is there in full, and no bytes flow for it any more. */
+  hasRun: boolean;
   waiting?: { reason: string; message: string };
   restarts: number;
   /** Last words of the previous run. */
@@ -64,7 +66,7 @@ const failed = (reason: FailureReason, message: string, inFlight = false): PullS
  */
 export function pullState(puller: Puller, pod: PullerPod, node: NodeFacts | undefined, at: { now: number; deadlineMs: number }): PullState {
   const age = Math.max(0, at.now - pod.createdAt);
-  const mayFlow = pod.container?.runningSince === undefined && age < at.deadlineMs;
+  const mayFlow = pod.container?.hasRun !== true && age < at.deadlineMs;
   const bad = problemOfNode(pod, node, mayFlow) ?? problemOfPod(puller, pod);
   if (bad !== undefined) return bad;
   const { container } = pod;
@@ -74,7 +76,7 @@ export function pullState(puller: Puller, pod: PullerPod, node: NodeFacts | unde
   }
   if (container?.runningSince !== undefined) return runningState(pod, container, container.runningSince);
   if (age >= at.deadlineMs) return failed('PullFailed', `the pull has not ended after ${formatDuration(age)}`);
-  return { state: 'pulling', inFlight: true, since: pod.createdAt };
+  return { state: 'pulling', inFlight: mayFlow, since: pod.createdAt };
 }
 
 /** Waiting reasons of a kubelet that is at work. */
@@ -97,7 +99,8 @@ function problemOfNode(pod: PullerPod, node: NodeFacts | undefined, mayFlow: boo
 }
 
 function problemOfPod(puller: Puller, pod: PullerPod): PullState | undefined {
-  if (pod.deleting) return { state: 'absent', inFlight: pod.container?.runningSince === undefined };
+  // A kubelet ends the container before the Pod goes: not running then does not mean that it still pulls.
+  if (pod.deleting) return { state: 'absent', inFlight: pod.container?.hasRun !== true };
   if (pod.image !== puller.image) {
     return failed('DigestMismatch', `puller Pod ${pod.name} mounts ${pod.image ?? 'no image volume'} instead of ${puller.image}`);
   }

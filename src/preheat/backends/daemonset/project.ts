@@ -48,11 +48,14 @@ export function projectPullerPod(raw: KubeObject): PullerPod {
 }
 
 function containerState(container: Json): ContainerState {
-  const { running, waiting } = at(container, 'state');
+  const { running, waiting, terminated } = at(container, 'state');
   const last = at(container, 'lastState', 'terminated');
+  const restarts = number(container['restartCount']) ?? 0;
   return present<ContainerState>({
     started: container['started'] === true,
-    restarts: number(container['restartCount']) ?? 0,
+    // A container that was ended before it began has a terminated state too, without a start time.
+    hasRun: record(running) !== undefined || restarts > 0 || [at(terminated), last].some((t) => time(t['startedAt']) !== undefined),
+    restarts,
     runningSince: record(running) === undefined ? undefined : (time(at(running)['startedAt']) ?? 0),
     waiting: record(waiting) === undefined ? undefined : waitingState(at(waiting)),
     lastMessage: string(last['message']) ?? string(last['reason']),
