@@ -162,6 +162,8 @@ export class PodRunner {
     }));
     await this.#report();
     if (!spec.startupProbe && !spec.readinessProbe) return;
+    // Where a lying node has mounted nothing, a probe that looks into the mount never passes.
+    if (spec.startupProbe && image === undefined) await this.#pause(Infinity);
     await this.#pause(PROBE_MS + (spec.readinessProbe?.initialDelaySeconds ?? 0) * 1000);
     this.#change(name, (status) => ({ ...status, started: true, ready: !isInit }));
     await this.#report();
