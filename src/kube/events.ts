@@ -76,6 +76,8 @@ export class EventRecorder {
   readonly #queue: Series[] = [];
   readonly #stopping = new AbortController();
   readonly #told: (result: 'written' | 'dropped' | 'failed') => void;
+  /** Going down: repetitions that only wait for their quiet time are written now, since later there is nobody to do it. */
+  #draining = false;
   #sending: Promise<void> | undefined;
   #tokens = BURST;
   #refilledMs: number;
@@ -92,7 +94,7 @@ export class EventRecorder {
 
   /** Never throws and never waits. */
   event(input: EventInput): void {
-    if (this.#stopping.signal.aborted) return;
+    if (this.#draining) return;
     const now = this.#o.clock.now();
     const key = JSON.stringify([input.regarding.uid ?? '', input.regarding.kind, input.regarding.namespace, input.regarding.name, input.type, input.reason, input.action, input.note]);
     const known = this.#series.get(key);
@@ -104,9 +106,8 @@ export class EventRecorder {
 
   /** Sends what is queued for at most `timeoutMs`, then drops the rest. */
   async stop(timeoutMs = 2_000): Promise<void> {
+    this.#draining = true;
     const timer = this.#o.clock.setTimeout(() => this.#stopping.abort(), timeoutMs);
-    // Repetitions that only wait for their quiet time are written now: later there is nobody to do it.
-    for (const series of this.#queue) series.quietUntilMs = 0;
     await this.#sending;
     timer.cancel();
     this.#stopping.abort();
@@ -149,7 +150,7 @@ export class EventRecorder {
     const now = this.#o.clock.now();
     this.#tokens = Math.min(BURST, this.#tokens + Math.max(0, now - this.#refilledMs) * (WRITES_PER_SECOND / 1000));
     this.#refilledMs = now;
-    return this.#tokens < 1 ? undefined : this.#queue.find((series) => series.quietUntilMs <= now);
+    return this.#tokens < 1 ? undefined : this.#queue.find((series) => this.#draining || series.quietUntilMs <= now);
   }
 
   #untilDue(): number {

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { isExpired, type KubeError, isUnreachable } from '../../../src/kube/errors.js';
+import { EventRecorder, referenceOf } from '../../../src/kube/events.js';
 import { WorkQueue } from '../../../src/kube/work-queue.js';
 import { systemClock } from '../../../src/observe/clock.js';
 import { Metrics } from '../../../src/observe/metrics.js';
@@ -234,6 +235,25 @@ describe('calls to a real API server', () => {
     await client.delete(CONFIG_MAPS, name);
     await client.close();
   }, 60_000);
+});
+
+describe('the event recorder on a real API server', () => {
+  test('writes an Event, tells repetitions as its series, and cuts what is too long', async () => {
+    const ns = await ground.namespace();
+    await ground.write(ns, 'a', 'one');
+    const client = await ground.client(ns, 'direct');
+    const { log, lines } = keepLog();
+    const events = new EventRecorder({ client, controller: 'harbinger.dev/test', instance: 'test-1', clock: systemClock, log });
+    const regarding = referenceOf(await client.get(CONFIG_MAPS, { namespace: ns, name: 'a' }));
+    for (let i = 0; i < 3; i++) events.event({ regarding, type: 'Warning', reason: 'NoCandidateNodes', action: 'Prewarm', note: 'ä'.repeat(1_000) });
+    await events.stop();
+    expect(lines).toEqual([]);
+    const [event, ...others] = (await ground.cluster.client.list('events.k8s.io/v1/Event', { namespace: ns })).filter((e) => e['reason'] === 'NoCandidateNodes');
+    expect(others).toEqual([]);
+    expect(event).toMatchObject({ regarding, type: 'Warning', action: 'Prewarm', reportingController: 'harbinger.dev/test', series: { count: 3 } });
+    expect(Buffer.byteLength(event?.['note'])).toBeLessThanOrEqual(1024);
+    await client.close();
+  }, 30_000);
 });
 
 describe('a work queue whose API server is away', () => {

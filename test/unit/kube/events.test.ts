@@ -129,6 +129,15 @@ describe('the event recorder', () => {
     expect(created).toHaveLength(2);
   });
 
+  test('stop sends a repetition too that was told while the first one was on its way', async () => {
+    const { events, created, patched, clock } = recorder();
+    for (let i = 0; i < 3; i++) events.event(input());
+    const stopping = events.stop();
+    await clock.advance(2_000);
+    await stopping;
+    expect([created.length, patched]).toEqual([1, [[created[0]?.metadata.name, expect.objectContaining({ series: expect.objectContaining({ count: 3 }) })]]]);
+  });
+
   test('stop sends what is queued and takes nothing more', async () => {
     const { events, created, patched, clock } = recorder();
     events.event(input());
