@@ -29,6 +29,9 @@ export const OUTCOMES = [
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
+/** Outcomes that leave the image as the user wrote it. */
+export type LeavingOutcome = Exclude<Outcome, 'accelerated' | 'pinned'>;
+
 /** True where the image in the Pod is changed by the outcome. */
 export function changesImage(outcome: Outcome): boolean {
   return outcome === 'accelerated' || outcome === 'pinned';

@@ -2,9 +2,8 @@ import type { Decision } from '../api/outcomes.js';
 import { formatBytes } from '../api/quantity.js';
 import { format, parseReference } from '../images/reference.js';
 import type { RegistryPort } from '../images/registry-port.js';
-import { resolveSource } from '../images/resolve.js';
-import { findVariant } from '../images/variant.js';
 import type { Step } from '../images/variant.js';
+import { findAnswer } from '../rewrite/answer.js';
 import { decide, questionsOf } from '../rewrite/decide.js';
 import type { Answer, Question, Situation } from '../rewrite/decide.js';
 import { viewPod } from '../rewrite/pod-view.js';
@@ -44,6 +43,7 @@ export async function explain(options: ExplainOptions): Promise<Explanation> {
   return { decision, steps: [...opening(options, question), ...(found?.steps ?? [])] };
 }
 
+/** The rest of the Pod decides nothing here: opt-outs of a real Pod are for its own annotations to tell. */
 function podWith(image: string): PodView {
   const pod = viewPod({ metadata: {}, spec: { containers: [{ name: 'app', image }] } });
   if (pod === undefined) throw new Error('a Pod with one container could not be read');
@@ -66,32 +66,10 @@ function opening({ image, policies, namespaceLabels }: ExplainOptions, question:
   return [reference, { step: 'policy', detail: `${name} (priority ${spec.priority}, ${spec.mode})`, verdict: 'yes' }];
 }
 
-async function look(
-  { reference, policy }: Question,
-  { port, platforms }: ExplainOptions,
-): Promise<{ answer: Answer; steps: Step[] }> {
-  const wanted = platforms === undefined ? {} : { platforms };
-  const source = await resolveSource(format(reference), port, wanted);
-  if (!source.ok) {
-    const step: Step = { step: 'source', detail: source.message, verdict: source.reason === 'RegistryError' ? 'unknown' : 'no' };
-    return { answer: { outcome: leaving(source.outcome), message: source.message }, steps: [step] };
-  }
-  const { variants: rules, freshness, output } = policy.spec;
-  const {
-    outcome,
-    image,
-    evidence,
-    message,
-    format: name,
-  } = await findVariant({ source, rules, freshness, output, port, ...wanted });
-  const details = { sourceDigest: source.digest, format: name, message };
-  const size: Step = { step: 'size', detail: `${formatBytes(source.sizeBytes)} compressed, for one platform`, verdict: 'yes' };
-  const steps = [...evidence.slice(0, 1), size, ...evidence.slice(1)];
-  if (outcome === 'accelerated' && image !== undefined) return { answer: { ...details, outcome, image }, steps };
-  return { answer: { ...details, outcome: leaving(outcome) }, steps };
-}
-
-/** The two outcomes that change an image need one to put there. */
-function leaving(outcome: Decision['outcome']): Exclude<Decision['outcome'], 'accelerated' | 'pinned'> {
-  return outcome === 'accelerated' || outcome === 'pinned' ? 'no-candidate' : outcome;
+/** The size is told behind the source: it is what a cold node would pull. */
+async function look(question: Question, { port, platforms }: ExplainOptions): Promise<{ answer: Answer; steps: Step[] }> {
+  const { answer, steps, sizeBytes } = await findAnswer(question, port, platforms);
+  if (sizeBytes === undefined) return { answer, steps: [...steps] };
+  const size: Step = { step: 'size', detail: `${formatBytes(sizeBytes)} compressed, for one platform`, verdict: 'yes' };
+  return { answer, steps: [...steps.slice(0, 1), size, ...steps.slice(1)] };
 }

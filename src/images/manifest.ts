@@ -57,6 +57,7 @@ export function parseConfig(text: string): ParsedConfig {
   return { ok: true, config: { platform: platformText(os, architecture, string(body?.['variant'])) } };
 }
 
+/** One bad layer spoils the manifest: sizes and formats are judged over all of them. */
 function imageManifest(
   common: Omit<ManifestFact, 'kind' | 'manifests' | 'layers' | 'sizeBytes'>,
   config: unknown,

@@ -1,4 +1,4 @@
-import type { Outcome } from '../api/outcomes.js';
+import type { LeavingOutcome } from '../api/outcomes.js';
 import type { FailureReason } from '../api/reasons.js';
 import { failureOf } from './failure.js';
 import { runsOn } from './platform.js';
@@ -30,7 +30,7 @@ export interface ResolvedSource {
 
 export interface FailedResolution {
   ok: false;
-  outcome: Outcome;
+  outcome: LeavingOutcome;
   reason: FailureReason;
   message: string;
   /** How long the registry asked to be left alone, milliseconds. */
@@ -72,6 +72,7 @@ interface Question {
   wanted: readonly string[] | undefined;
 }
 
+/** Children are read by digest: an index whose tag moves meanwhile still leads to its own images. */
 async function resolveIndex({ reference, fact, port, lookup, wanted }: Question): Promise<Resolution> {
   const children = ordinaryChildren(fact);
   const missing = wanted?.filter((platform) => !children.some((child) => runsOn(child.platform, platform))) ?? [];

@@ -1,5 +1,5 @@
 import type { AccelerationPolicySpec, Format, VariantRule } from '../api/kinds/acceleration-policy.js';
-import type { Outcome } from '../api/outcomes.js';
+import type { LeavingOutcome } from '../api/outcomes.js';
 import { failureOf } from './failure.js';
 import type { ImageFormat } from './formats/format.js';
 import { formatOf, imageFormat } from './formats/index.js';
@@ -35,20 +35,21 @@ export interface VariantQuestion {
   signal?: AbortSignal;
 }
 
-export interface VariantAnswer {
-  outcome: Outcome;
+interface Finding {
   /** One sentence for people. */
   message: string;
-  /** What to write into the Pod; there only when `outcome` is `accelerated`. */
-  image?: string;
-  /** Digest of the variant's index or manifest. */
-  digest?: string;
-  format?: Format;
   evidence: readonly Step[];
 }
 
+/** `image` is what to write into the Pod, `digest` that of the variant's index or manifest. */
+export type VariantAnswer =
+  | (Finding & { outcome: 'accelerated'; image: string; digest: string; format: Format })
+  | (Finding & { outcome: LeavingOutcome; image?: undefined; digest?: undefined; format?: Format });
+
+type Miss = Exclude<VariantAnswer, { outcome: 'accelerated' }>;
+
 /** Which miss is told when several rules missed: what could not be answered first, then the nearest miss. */
-const NEAREST: readonly Outcome[] = [
+const NEAREST: readonly LeavingOutcome[] = [
   'auth-denied',
   'circuit-open',
   'budget-exceeded',
@@ -77,7 +78,7 @@ export async function findVariant(question: VariantQuestion): Promise<VariantAns
     evidence.push({ step: 'source format', detail: `the source is ${own.name} itself`, verdict: 'yes' });
     return { outcome: 'already-accelerated', message: `${name} is ${own.name} already`, format: own.name, evidence };
   }
-  let nearest: VariantAnswer | undefined;
+  let nearest: Miss | undefined;
   for (const rule of rules) {
     const answer = await tryRule(question, rule);
     evidence.push(...answer.evidence);
@@ -101,13 +102,14 @@ class Trail {
   }
 
   /** Ends the rule. The message names the candidate, as it stands alone in logs and annotations. */
-  miss(outcome: Outcome, step: string, detail: string): VariantAnswer {
+  miss(outcome: LeavingOutcome, step: string, detail: string): Miss {
     const unanswered = NEAREST.indexOf(outcome) < NEAREST.indexOf('variant-stale') || outcome === 'freshness-unknown';
     this.note(step, outcome === 'no-candidate' ? 'skip' : unanswered ? 'unknown' : 'no', detail);
     return { outcome, message: this.candidate === undefined ? detail : `${this.candidate}: ${detail}`, evidence: this.steps };
   }
 }
 
+/** Climbs for one rule. What was found stays in the evidence, also where a later rung fails: people repair the last one. */
 async function tryRule(question: VariantQuestion, rule: VariantRule): Promise<VariantAnswer> {
   const { source, port } = question;
   const candidate = candidateOf(source.reference, rule);
@@ -161,7 +163,7 @@ interface Comparison {
 }
 
 /** Compares each platform; undefined if all of them are proven. */
-async function compare(comparison: Comparison): Promise<VariantAnswer | undefined> {
+async function compare(comparison: Comparison): Promise<Miss | undefined> {
   const { question, trail } = comparison;
   const wanted = question.platforms;
   const platforms = question.source.platforms.filter(
@@ -176,7 +178,8 @@ async function compare(comparison: Comparison): Promise<VariantAnswer | undefine
   return undefined;
 }
 
-async function comparePlatform(comparison: Comparison, of: SourcePlatform): Promise<VariantAnswer | undefined> {
+/** One platform: is there an image for it, is it of the format, is it made from the source? */
+async function comparePlatform(comparison: Comparison, of: SourcePlatform): Promise<Miss | undefined> {
   const { question, trail, candidate, variant } = comparison;
   const label = of.platform ?? 'its platform';
   const child =
@@ -202,11 +205,11 @@ async function comparePlatform(comparison: Comparison, of: SourcePlatform): Prom
   return provenFresh(comparison, of, manifest);
 }
 
-async function provenFresh(
-  comparison: Comparison,
-  of: SourcePlatform,
-  manifest: ManifestFact,
-): Promise<VariantAnswer | undefined> {
+/**
+ * The last rung. A child of an index that has no record of its own is covered by that of the index, as converters of whole
+ * indexes write one record only.
+ */
+async function provenFresh(comparison: Comparison, of: SourcePlatform, manifest: ManifestFact): Promise<Miss | undefined> {
   const { question, trail, variant } = comparison;
   const { source } = question;
   const record = sourceRecord(manifest) ?? sourceRecord(variant);

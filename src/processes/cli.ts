@@ -58,6 +58,7 @@ async function runExplain(image: string, flags: ExplainFlags): Promise<void> {
   }
 }
 
+/** Recorded answers, or real registries by the configuration. */
 async function openRegistry(image: string, { offline, config }: ExplainFlags) {
   if (offline !== undefined) {
     const { RecordedRegistry } = await import('../cli/recorded-registry.js');

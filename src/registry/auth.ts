@@ -130,6 +130,7 @@ export class Authorizer {
   }
 }
 
+/** Docker's token services say `token`, OAuth ones `access_token`. */
 function readToken(answer: Answer, host: string, at: { realm: URL; anonymous: boolean }): { token: string; lifeSeconds: number } {
   const who = `the token service ${at.realm.host} of registry ${host}`;
   if (answer.status !== 200) throw errorOf(answer, { host, who, anonymous: at.anonymous });
@@ -157,6 +158,7 @@ function scopeOf(repository: string): string {
   return `repository:${repository}:pull`;
 }
 
+/** Whatever a token depends on is in its key: one that is shared too widely would show a tenant what another may see. */
 function tokenKey({ realm, service }: BearerRealm, { repository, credential, registry }: AuthRequest): string {
   return JSON.stringify([apiUrl(registry).host, realm.href, service ?? '', scopeOf(repository), fingerprint(credential)]);
 }

@@ -104,6 +104,7 @@ export class CachedRegistry implements RegistryPort {
     return unwrap(settled ?? (await this.#settle(call)).entry);
   }
 
+  /** Failures are remembered like answers, or each Pod of a gang would meet the same failure at full cost. */
   async #settle({ options: { credential }, run, immutable }: Call): Promise<{ entry: Settled; keepMs: number }> {
     try {
       const value = await run(credential === undefined ? {} : { credential });

@@ -6,6 +6,7 @@ export interface Challenge {
   parameters: Readonly<Record<string, string>>;
 }
 
+// Sticky, so that each character is looked at by one pattern in turn and no header can make them backtrack.
 const SCHEME = /([A-Za-z][A-Za-z0-9_-]*)(?=[\s,]|$)/y;
 const PARAMETER = /([A-Za-z][A-Za-z0-9_-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]*))/y;
 const SEPARATOR = /[\s,]*/y;

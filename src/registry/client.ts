@@ -195,6 +195,7 @@ function verifiedDigest(answer: Answer, reference: Reference, wanted: string | u
   );
 }
 
+/** An answer came, but nothing can be done with it; its status keeps the breaker out of it. */
 function unusable(reference: Reference, message: string, answer: Answer): RegistryError {
   return new RegistryError(message, { outcome: 'registry-error', host: reference.registry, status: answer.status });
 }

@@ -51,6 +51,7 @@ export class GuardedRegistry implements RegistryPort {
     }
   }
 
+  /** An answer of any kind closes the breaker; a caller that gave up says nothing about the host. */
   #learn(host: string, error: unknown): void {
     if (!(error instanceof RegistryError) || error.outcome === 'budget-exceeded') this.#breaker.abandon(host);
     else if (isHostFailure(error)) this.#breaker.fail(host, error.message, error.retryAfterMs);

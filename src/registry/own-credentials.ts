@@ -27,6 +27,7 @@ export class OwnCredentials {
     return path === undefined ? undefined : credentialFor(reference, [await this.#read(path)]);
   }
 
+  /** A file that cannot be read is logged once per interval, not once per image. */
   async #read(path: string): Promise<Keyring> {
     const known = this.#files.get(path);
     const now = this.#clock.now();

@@ -1,9 +1,8 @@
 import { format } from '../images/reference.js';
 import type { RegistryPort } from '../images/registry-port.js';
-import { resolveSource } from '../images/resolve.js';
-import { findVariant } from '../images/variant.js';
 import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
+import { findAnswer } from '../rewrite/answer.js';
 import type { Answer, Question } from '../rewrite/decide.js';
 import { withinBudget } from './budget.js';
 
@@ -32,27 +31,16 @@ export class Answers {
     return started;
   }
 
-  async #find({ reference, policy }: Question): Promise<Answer> {
-    const port = this.#options.registry();
-    const image = format(reference);
+  async #find(question: Question): Promise<Answer> {
+    const { reference, policy } = question;
     try {
-      const source = await resolveSource(image, port);
-      if (!source.ok) return refusal(source.outcome, { message: source.message });
-      const { variants: rules, freshness, output } = policy.spec;
-      const found = await findVariant({ source, rules, freshness, output, port });
-      const details = { sourceDigest: source.digest, format: found.format, message: found.message };
-      if (found.outcome === 'accelerated' && found.image !== undefined)
-        return { ...details, outcome: 'accelerated', image: found.image };
-      return refusal(found.outcome, details);
+      return (await findAnswer(question, this.#options.registry())).answer;
     } catch (err) {
-      this.#options.log.error({ err, image, policy: policy.name }, 'looking for a variant failed, image left alone');
+      this.#options.log.error(
+        { err, image: format(reference), policy: policy.name },
+        'looking for a variant failed, image left alone',
+      );
       return { outcome: 'registry-error', message: `looking for a variant failed: ${(err as Error).message}` };
     }
   }
-}
-
-/** An outcome that leaves the image alone, whatever word came with it: only a named image may change a Pod. */
-function refusal(outcome: string, details: Omit<Answer, 'outcome' | 'image'>): Answer {
-  const safe = outcome === 'accelerated' || outcome === 'pinned' ? 'no-candidate' : outcome;
-  return { ...details, outcome: safe as Exclude<Answer['outcome'], 'accelerated'> };
 }

@@ -1,0 +1,42 @@
+import { format } from '../images/reference.js';
+import type { RegistryPort } from '../images/registry-port.js';
+import { resolveSource } from '../images/resolve.js';
+import { findVariant } from '../images/variant.js';
+import type { Step } from '../images/variant.js';
+import type { Answer, Question } from './decide.js';
+
+/** An answer with the evidence for it. */
+export interface Finding {
+  answer: Answer;
+  steps: readonly Step[];
+  /** Compressed bytes of one platform of the source, where it could be resolved. */
+  sizeBytes?: number;
+}
+
+/**
+ * Finds the answer to a question at registries: resolves the source and climbs the ladder as the policy says. The webhook and
+ * `explain` both answer through here, so that what is explained is what is done.
+ * `platforms` are those of the nodes (`linux/amd64`); all of the image when absent.
+ */
+export async function findAnswer(
+  { reference, policy }: Question,
+  port: RegistryPort,
+  platforms?: readonly string[],
+): Promise<Finding> {
+  const wanted = platforms === undefined ? {} : { platforms };
+  const source = await resolveSource(format(reference), port, wanted);
+  if (!source.ok) {
+    const { outcome, message, reason } = source;
+    // No answer is not the answer "no".
+    const verdict = reason === 'RegistryError' ? 'unknown' : 'no';
+    return { answer: { outcome, message }, steps: [{ step: 'source', detail: message, verdict }] };
+  }
+  const { variants: rules, freshness, output } = policy.spec;
+  const found = await findVariant({ source, rules, freshness, output, port, ...wanted });
+  const details = { sourceDigest: source.digest, format: found.format, message: found.message };
+  const answer: Answer =
+    found.outcome === 'accelerated'
+      ? { ...details, outcome: found.outcome, image: found.image }
+      : { ...details, outcome: found.outcome };
+  return { answer, steps: found.evidence, sizeBytes: source.sizeBytes };
+}
