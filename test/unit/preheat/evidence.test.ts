@@ -1,0 +1,81 @@
+import { describe, expect, test } from '@jest/globals';
+import type { NodeFacts } from '../../../src/placement/node-facts.js';
+import type { ContainerState, PullerPod, PullState } from '../../../src/preheat/evidence.js';
+import { pullState } from '../../../src/preheat/evidence.js';
+import { classifyPullError } from '../../../src/preheat/pull-errors.js';
+import { pullerOf } from '../../../src/preheat/puller.js';
+import { node } from '../placement/nodes.js';
+import { image, pod, puller, T0, waiting } from './fixtures.js';
+
+const at = { now: T0 + 60_000, deadlineMs: 600_000 };
+const running = (change: Partial<ContainerState>): ContainerState => ({ started: true, hasRun: true, restarts: 0, runningSince: T0 + 5_000, ...change });
+
+describe('proof of warm (P4)', () => {
+  test('a Pod of the puller, on its node, pinned, running, past the probe: warm', () => {
+    expect(pullState(puller(), pod(), node('n1'), at)).toEqual({ state: 'warm', inFlight: false, tookMs: 5_000 });
+  });
+
+  // Each row changes one thing of the proof: without any of them it is not warm.
+  const twins: [string, PullerPod, NodeFacts | undefined, Partial<PullState>][] = [
+    ['the node does not exist', pod(), undefined, { state: 'failed', reason: 'NodeLost' }],
+    ['the node is younger than the Pod: another machine of that name', pod(), node('n1', { createdAt: T0 + 1 }), { state: 'failed', reason: 'NodeLost' }],
+    ['the node is not Ready', pod(), node('n1', { ready: false, readyMessage: 'kubelet stopped' }), { state: 'failed', inFlight: false, reason: 'NodeNotReady' }],
+    ['the node went in mid-pull: bytes may flow', pod({ container: waiting('ContainerCreating') }), node('n1', { ready: false }), { state: 'failed', inFlight: true, reason: 'NodeNotReady' }],
+    ['the volume names another digest', pod({ image: image('b') }), node('n1'), { state: 'failed', reason: 'DigestMismatch' }],
+    ['the Pod has no image volume: an old API server dropped it', ((): PullerPod => { const p = pod(); delete p.image; return p; })(), node('n1'), { state: 'failed', reason: 'DigestMismatch' }],
+    ['the Pod is being deleted', pod({ deleting: true }), node('n1'), { state: 'absent', inFlight: false }],
+    ['deleted in mid-pull: the pull goes on', pod({ deleting: true, container: waiting('ContainerCreating') }), node('n1'), { state: 'absent', inFlight: true }],
+    ['running, but the probe has not passed: the mount may be empty', pod({ container: running({ started: false }) }), node('n1'), { state: 'pulling', inFlight: false }],
+    ['the probe failed and the container was restarted', pod({ container: running({ started: false, restarts: 1, lastMessage: '/image is empty' }) }), node('n1'), { state: 'failed', reason: 'EmptyImage', message: '/image is empty' }],
+    ['the container is being created', pod({ phase: 'Pending', container: waiting('ContainerCreating') }), node('n1'), { state: 'pulling', inFlight: true }],
+    ['the kubelet has not spoken yet', ((): PullerPod => { const p = pod({ phase: 'Pending' }); delete p.container; return p; })(), node('n1'), { state: 'pulling', inFlight: true }],
+    ['Kueue gates the Pod', pod({ gates: ['kueue.x-k8s.io/admission'] }), node('n1'), { state: 'failed', inFlight: false, reason: 'Gated', message: expect.stringContaining('managedJobsNamespaceSelector') as unknown as string }],
+    ['the kubelet rejected the Pod', pod({ phase: 'Failed', reason: 'OutOfpods', message: 'too many Pods' }), node('n1'), { state: 'failed', reason: 'Rejected', message: expect.stringContaining('OutOfpods: too many Pods') as unknown as string }],
+    ['the scheduler cannot place it', pod({ unschedulable: '0/3 nodes are available' }), node('n1'), { state: 'failed', reason: 'Rejected' }],
+    ['the pull fails', pod({ container: waiting('ErrImagePull', 'manifest unknown') }), node('n1'), { state: 'failed', inFlight: false, reason: 'ImageNotFound' }],
+  ];
+  test.each(twins)('negative twin: %s', (...[, aPod, aNode, expected]) => {
+    expect(pullState(puller(), aPod, aNode, at)).toMatchObject(expected);
+  });
+
+  test('a pull without an end counts as stuck after its deadline, and as in flight no more', () => {
+    const stuck = pod({ container: waiting('ContainerCreating') });
+    expect(pullState(puller(), stuck, node('n1'), { now: T0 + 599_999, deadlineMs: 600_000 })).toMatchObject({ state: 'pulling', inFlight: true });
+    expect(pullState(puller(), stuck, node('n1'), { now: T0 + 600_000, deadlineMs: 600_000 })).toMatchObject({ state: 'failed', inFlight: false, reason: 'PullFailed' });
+  });
+
+  test('a clock that went back keeps a pull a pull', () => {
+    expect(pullState(puller(), pod({ container: waiting('ContainerCreating') }), node('n1'), { now: T0 - 1e9, deadlineMs: 1 }).state).toBe('pulling');
+  });
+});
+
+describe('what a failed pull means', () => {
+  const rows: [string, string, string][] = [
+    ['ErrImagePull', 'failed to pull and unpack image "r/x@sha256:1": failed to resolve reference: r/x: not found', 'ImageNotFound'],
+    ['ImagePullBackOff', 'Back-off pulling image "x": ErrImagePull: unexpected status: 401 Unauthorized', 'AuthDenied'],
+    ['ErrImagePull', 'pull access denied, repository does not exist or may require authorization', 'AuthDenied'],
+    ['ErrImagePull', 'no basic auth credentials', 'AuthDenied'],
+    ['ErrImagePull', 'no match for platform in manifest: not found', 'PlatformMissing'],
+    ['ErrImagePull', 'failed to extract layer: write /var/lib/x: no space left on device', 'InsufficientDisk'],
+    ['ErrImagePull', 'dial tcp 10.0.0.1:443: connect: connection refused', 'RegistryError'],
+    ['ErrImagePull', 'unexpected status: 429 Too Many Requests', 'RegistryError'],
+    ['ErrImagePull', 'unexpected status: 503 Service Unavailable', 'RegistryError'],
+    ['RegistryUnavailable', '', 'RegistryError'],
+    ['InvalidImageName', "couldn't parse image name", 'Unparsable'],
+    ['CreateContainerError', 'something new', 'PullFailed'],
+  ];
+  test.each(rows)('%s %s', (reason, message, expected) => expect(classifyPullError(reason, message)).toBe(expected));
+});
+
+describe('the identity of a puller', () => {
+  test('needs a digest', () => {
+    expect(pullerOf('reg.example.com/x:v1')).toBeUndefined();
+    expect(pullerOf('not an image')).toBeUndefined();
+    expect(pullerOf(image())).toMatchObject({ image: image(), registry: 'reg.example.com' });
+  });
+  test('is shared by equal images and differs by runtime class', () => {
+    expect(puller('a', { bytes: 1 }).hash).toBe(puller('a', { bytes: 2 }).hash);
+    expect(puller('a', { runtimeClassName: 'nydus' }).hash).not.toBe(puller('a').hash);
+    expect(puller('b').hash).not.toBe(puller('a').hash);
+  });
+});
