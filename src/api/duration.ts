@@ -17,3 +17,8 @@ export function formatDuration(ms: number): string {
   if (s < 3600) return s % 60 === 0 ? `${Math.floor(s / 60)}m` : `${Math.floor(s / 60)}m${s % 60}s`;
   return `${Math.floor(s / 3600)}h${String(Math.floor((s % 3600) / 60)).padStart(2, '0')}m`;
 }
+
+/** A time for people: RFC 3339 in whole seconds, as Kubernetes writes its own. `ms` is epoch milliseconds. */
+export function formatTime(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
+}

@@ -1,4 +1,4 @@
-import { formatDuration } from '../../api/duration.js';
+import { formatDuration, formatTime } from '../../api/duration.js';
 import type { HoldView } from '../../gangs/hold.js';
 import { validDeadline } from '../../gangs/hold.js';
 import type { OptIn } from '../../gangs/opt-in.js';
@@ -133,7 +133,7 @@ function heldAnswer(snapshot: CheckSnapshot, parameters: Parameters, now: number
 }
 
 function heldMessage(progress: string, deadline: number): string {
-  return `${progress}; held until ${new Date(deadline).toISOString().replace(/\.\d+Z$/, 'Z')} at the latest`;
+  return `${progress}; held until ${formatTime(deadline)} at the latest`;
 }
 
 /** '2/3 nodes warm, about 40s': what a user reads on the Workload. Rounded, so that it does not change with every look. */

@@ -1,5 +1,6 @@
 import { clip, isTrue, setCondition } from '../../api/conditions.js';
 import type { Condition } from '../../api/conditions.js';
+import { formatTime } from '../../api/duration.js';
 import type { ImagePrewarmStatus } from '../../api/kinds/image-prewarm.js';
 import { present } from '../../api/json.js';
 import { formatBytes } from '../../api/quantity.js';
@@ -104,7 +105,7 @@ function setEstimate(status: ImagePrewarmStatus, { progress, concurrency }: Prew
   const runningMs = progress.runningSince.map((since) => Math.max(0, now - since));
   const left = remainingMs({ runningMs, waiting: progress.pending, concurrency, bytes, seenMs: progress.seenMs }, rates);
   const near = Math.abs(before - (now + left)) < Math.max(5000, left / 10);
-  status.estimatedCompletionTime = new Date(near ? before : now + left).toISOString();
+  status.estimatedCompletionTime = formatTime(near ? before : now + left);
 }
 
 function conditionsOf(
