@@ -99,7 +99,8 @@ describe('a leaf', () => {
   test('has a positive serial of its own', () => {
     const another = signLeaf(authority, ['a'], NOW, HOUR);
     expect(another.cert.serialNumber).not.toBe(leaf.cert.serialNumber);
-    expect(parseInt(leaf.cert.serialNumber.slice(0, 2), 16)).toBeLessThan(0x80);
+    // Node prints the integer without the leading zero byte that keeps it positive, and a negative one with a sign.
+    expect(leaf.cert.serialNumber).toMatch(/^[0-9A-F]{1,40}$/);
   });
 
   test('is valid a little before now, and never outlives its authority', () => {
