@@ -1,6 +1,6 @@
 import { ALL_TOOLS, CONTROL_PLANE_TOOLS, missingTools } from '../test/cluster/tools.js';
 import { LEGS } from '../src/cli/timeline/model.js';
-import { floorSeconds, megabytes } from './settings.js';
+import { floorSeconds } from './settings.js';
 import type { Settings } from './settings.js';
 
 /** What a run will take, said before it begins. Measured on two busy cores; docs/quickstart.md has the same figures. */
@@ -9,9 +9,10 @@ export function costsOf(settings: Settings): string[] {
   const real = nodes === 'real';
   const pulls = Math.round(LEGS.length * floorSeconds(imageBytes * nodeCount, linkMbit));
   // Each node keeps an image compressed and unpacked; the registry keeps it once.
-  const images = real ? `, ${megabytes(imageBytes * LEGS.length * (2 * nodeCount + 1))} for images while it runs` : '';
+  const images = ((imageBytes * LEGS.length * (2 * nodeCount + 1)) / 1e9).toFixed(1);
   const lines = [
-    `This takes about ${real ? '5 minutes' : '2 minutes'}, ${pulls} s of them for pulls through a ${linkMbit} Mbit/s link, and ${real ? 3 : 2} GB of memory${images}.`,
+    `This takes about ${real ? '4 minutes' : '90 seconds'}, ${pulls} s of them for pulls through a ${linkMbit} Mbit/s link, and 2 GB of memory.`,
+    ...(real ? [`Images take ${images} GB while it runs: in memory where 12 GB are free, else on disk.`] : []),
   ];
   if (missingTools(real ? ALL_TOOLS : CONTROL_PLANE_TOOLS).length > 0) {
     lines.push(
