@@ -107,20 +107,16 @@ function drawGroup(group: Group, c: Canvas, y: number): string {
     parts.push(drawNode(lane, c, y + GANG_HEIGHT + NODE_GAP + i * (NODE_HEIGHT + NODE_GAP)));
   });
   const note = pullNote(group);
-  if (note !== undefined) parts.push(text([c.x(note.at), y + groupHeight(group) - 3], note.text, 'small pullnote', 'middle'));
+  if (note !== undefined) parts.push(text([c.x(note.from), y + groupHeight(group) - 3], note.text, 'small pullnote'));
   return parts.join('\n');
 }
 
 /** Says under the blue bars who pays for them; this sentence is the point of the picture. */
-function pullNote(group: Group): { at: number; text: string } | undefined {
+function pullNote(group: Group): { from: number; text: string } | undefined {
   const pulls = group.nodes.flatMap((lane) => lane.spans).filter((s) => s.kind === 'pulling');
   if (pulls.length === 0) return undefined;
   const from = Math.min(...pulls.map((s) => s.from));
-  const to = Math.max(...pulls.map((s) => s.to ?? s.from));
-  return {
-    at: (from + to) / 2,
-    text: from < 0 ? 'the pull is paid for by the wait' : 'the pull is paid for by reserved accelerators',
-  };
+  return { from, text: from < 0 ? 'the pull is paid for by the wait' : 'the pull is paid for by reserved accelerators' };
 }
 
 function drawNode(lane: Lane, c: Canvas, y: number): string {
