@@ -9,7 +9,8 @@ export async function readBody(what: string, body: AsyncIterable<Buffer>, maxByt
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
-    if (size > maxBytes) throw new KubeError(`${what}: the answer is larger than ${maxBytes} bytes`, { status: 0, reason: 'TooLarge' });
+    if (size > maxBytes)
+      throw new KubeError(`${what}: the answer is larger than ${maxBytes} bytes`, { status: 0, reason: 'TooLarge' });
     text += decoder.write(chunk);
   }
   return text + decoder.end();
@@ -19,7 +20,10 @@ export function parseJson(what: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new KubeError(`${what}: the answer is not JSON; is something else listening at the API server's address?`, { status: 0, reason: 'Garbage' });
+    throw new KubeError(`${what}: the answer is not JSON; is something else listening at the API server's address?`, {
+      status: 0,
+      reason: 'Garbage',
+    });
   }
 }
 
@@ -42,7 +46,8 @@ export async function* readLines(what: string, body: AsyncIterable<Buffer>, maxB
     }
     if (start < chunk.length) parts.push(chunk.subarray(start));
     size += chunk.length - start;
-    if (size > maxBytes) throw new KubeError(`${what}: one event is larger than ${maxBytes} bytes`, { status: 0, reason: 'TooLarge' });
+    if (size > maxBytes)
+      throw new KubeError(`${what}: one event is larger than ${maxBytes} bytes`, { status: 0, reason: 'TooLarge' });
   }
   // A line without its end was cut off with the connection: the caller watches again from the last whole one.
 }

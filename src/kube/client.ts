@@ -85,11 +85,21 @@ export class KubeClient implements KubePort, WatchPort {
   }
 
   async get<T extends KubeObject>(resource: Resource, name: ObjectName, options: CallOptions = {}): Promise<T> {
-    return this.#object(describe('get', resource, name), resource, { method: 'GET', path: objectPath(resource, name, options.subresource) }, options);
+    return this.#object(
+      describe('get', resource, name),
+      resource,
+      { method: 'GET', path: objectPath(resource, name, options.subresource) },
+      options,
+    );
   }
 
   async create<T extends KubeObject>(resource: Resource, object: KubeObject, options: CallOptions = {}): Promise<T> {
-    const outgoing = { method: 'POST', path: collectionPath(resource, object.metadata.namespace), body: JSON.stringify(object), contentType: 'application/json' } as const;
+    const outgoing = {
+      method: 'POST',
+      path: collectionPath(resource, object.metadata.namespace),
+      body: JSON.stringify(object),
+      contentType: 'application/json',
+    } as const;
     return this.#object(describe('create', resource, object.metadata), resource, outgoing, options);
   }
 
@@ -103,7 +113,12 @@ export class KubeClient implements KubePort, WatchPort {
     return this.#object(describe('patch', resource, name), resource, outgoing, options);
   }
 
-  async apply<T extends KubeObject>(resource: Resource, object: KubeObject, fieldManager: string, options: CallOptions = {}): Promise<T> {
+  async apply<T extends KubeObject>(
+    resource: Resource,
+    object: KubeObject,
+    fieldManager: string,
+    options: CallOptions = {},
+  ): Promise<T> {
     const outgoing = {
       method: 'PATCH',
       path: `${objectPath(resource, object.metadata, options.subresource)}${queryString({ fieldManager, force: true })}`,
@@ -114,10 +129,25 @@ export class KubeClient implements KubePort, WatchPort {
     return this.#object(describe('apply', resource, object.metadata), resource, outgoing, options);
   }
 
-  async delete(resource: Resource, name: ObjectName, preconditions?: { uid?: string; resourceVersion?: string }, options: CallOptions = {}): Promise<void> {
-    const body = JSON.stringify({ apiVersion: 'v1', kind: 'DeleteOptions', propagationPolicy: 'Background', ...(preconditions && { preconditions }) });
+  async delete(
+    resource: Resource,
+    name: ObjectName,
+    preconditions?: { uid?: string; resourceVersion?: string },
+    options: CallOptions = {},
+  ): Promise<void> {
+    const body = JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'DeleteOptions',
+      propagationPolicy: 'Background',
+      ...(preconditions && { preconditions }),
+    });
     try {
-      await this.#object(describe('delete', resource, name), resource, { method: 'DELETE', path: objectPath(resource, name), body, contentType: 'application/json' }, options);
+      await this.#object(
+        describe('delete', resource, name),
+        resource,
+        { method: 'DELETE', path: objectPath(resource, name), body, contentType: 'application/json' },
+        options,
+      );
     } catch (error) {
       if (!(error instanceof KubeError && error.status === 404)) throw error;
     }
@@ -133,7 +163,14 @@ export class KubeClient implements KubePort, WatchPort {
     const { namespace, labelSelector, fieldSelector, limit = PAGE_SIZE, resourceVersion } = options;
     const query = queryString({ labelSelector, fieldSelector, limit, continue: options.continue, resourceVersion });
     const what = describe('list', resource, { namespace });
-    const call: Call = { what, method: 'GET', path: `${collectionPath(resource, namespace)}${query}`, maxBytes: MAX_PAGE_BYTES, safe: true, quiet: isSecret(resource) };
+    const call: Call = {
+      what,
+      method: 'GET',
+      path: `${collectionPath(resource, namespace)}${query}`,
+      maxBytes: MAX_PAGE_BYTES,
+      safe: true,
+      quiet: isSecret(resource),
+    };
     const answer = await this.#call(call, { timeoutMs: LIST_TIMEOUT_MS, ...options });
     return pageOf(what, resource, answer);
   }
@@ -145,8 +182,19 @@ export class KubeClient implements KubePort, WatchPort {
   async *watch<T extends KubeObject>(resource: Resource, options: WatchOptions = {}): AsyncGenerator<WatchEvent<T>> {
     const { namespace, labelSelector, fieldSelector, resourceVersion, timeoutSeconds, signal } = options;
     const what = describe('watch', resource, { namespace });
-    const query = queryString({ watch: true, allowWatchBookmarks: true, labelSelector, fieldSelector, resourceVersion, timeoutSeconds });
-    const outgoing: Omit<Outgoing, 'signal'> = { method: 'GET', path: `${collectionPath(resource, namespace)}${query}`, watch: true };
+    const query = queryString({
+      watch: true,
+      allowWatchBookmarks: true,
+      labelSelector,
+      fieldSelector,
+      resourceVersion,
+      timeoutSeconds,
+    });
+    const outgoing: Omit<Outgoing, 'signal'> = {
+      method: 'GET',
+      path: `${collectionPath(resource, namespace)}${query}`,
+      watch: true,
+    };
     const connection = new AbortController();
     const unfollow = onAbort(signal, () => connection.abort());
     try {
@@ -162,13 +210,23 @@ export class KubeClient implements KubePort, WatchPort {
     }
   }
 
-  async #openWatch(what: string, outgoing: Omit<Outgoing, 'signal'>, connection: AbortController, signal: AbortSignal | undefined): Promise<AsyncIterable<Buffer>> {
+  async #openWatch(
+    what: string,
+    outgoing: Omit<Outgoing, 'signal'>,
+    connection: AbortController,
+    signal: AbortSignal | undefined,
+  ): Promise<AsyncIterable<Buffer>> {
     return withDeadline(what, WATCH_HEADERS_TIMEOUT_MS, signal, async (deadline) => {
       // The deadline is for the headers only; the connection outlives it.
       onAbort(deadline, () => connection.abort());
       const answer = await this.#transport.send({ ...outgoing, signal: connection.signal });
       if (answer.statusCode === 200) return answer.body as AsyncIterable<Buffer>;
-      throw errorOfAnswer({ what, status: answer.statusCode, body: await readBody(what, answer.body, MAX_ERROR_BYTES), retryAfter: header(answer.headers, 'retry-after') });
+      throw errorOfAnswer({
+        what,
+        status: answer.statusCode,
+        body: await readBody(what, answer.body, MAX_ERROR_BYTES),
+        retryAfter: header(answer.headers, 'retry-after'),
+      });
     });
   }
 
@@ -177,8 +235,19 @@ export class KubeClient implements KubePort, WatchPort {
     return this.#transport.close();
   }
 
-  async #object<T extends KubeObject>(what: string, resource: Resource, outgoing: Omit<Outgoing, 'signal'>, options: CallOptions): Promise<T> {
-    const call: Call = { ...outgoing, what, maxBytes: MAX_OBJECT_BYTES, safe: outgoing.method === 'GET', quiet: isSecret(resource) };
+  async #object<T extends KubeObject>(
+    what: string,
+    resource: Resource,
+    outgoing: Omit<Outgoing, 'signal'>,
+    options: CallOptions,
+  ): Promise<T> {
+    const call: Call = {
+      ...outgoing,
+      what,
+      maxBytes: MAX_OBJECT_BYTES,
+      safe: outgoing.method === 'GET',
+      quiet: isSecret(resource),
+    };
     return (await this.#call(call, options)) as T;
   }
 
@@ -210,7 +279,8 @@ export class KubeClient implements KubePort, WatchPort {
     const answer = await this.#transport.send({ ...outgoing, signal });
     const ok = answer.statusCode < 300;
     const body = await readBody(what, answer.body, ok ? maxBytes : MAX_ERROR_BYTES);
-    if (!ok) throw errorOfAnswer({ what, status: answer.statusCode, body, retryAfter: header(answer.headers, 'retry-after'), quiet });
+    if (!ok)
+      throw errorOfAnswer({ what, status: answer.statusCode, body, retryAfter: header(answer.headers, 'retry-after'), quiet });
     return parseJson(what, body);
   }
 }
@@ -235,8 +305,17 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-function describe(verb: string, resource: Resource, { namespace, name }: { namespace?: string | undefined; name?: string }): string {
-  const where = name === undefined ? (namespace === undefined ? '' : ` in namespace ${namespace}`) : ` ${namespace === undefined ? '' : `${namespace}/`}${name}`;
+function describe(
+  verb: string,
+  resource: Resource,
+  { namespace, name }: { namespace?: string | undefined; name?: string },
+): string {
+  const where =
+    name === undefined
+      ? namespace === undefined
+        ? ''
+        : ` in namespace ${namespace}`
+      : ` ${namespace === undefined ? '' : `${namespace}/`}${name}`;
   return `${verb} ${resourceName(resource)}${where}`;
 }
 
@@ -252,15 +331,21 @@ function header(headers: Record<string, string | string[] | undefined>, name: st
 /** Items of built-in lists come without apiVersion and kind; they are added, so that an object is the same from list and watch. */
 function pageOf<T extends KubeObject>(what: string, resource: Resource, answer: unknown): Page<T> {
   const { metadata, items } = answer as { metadata?: { resourceVersion?: string; continue?: string }; items?: T[] | null };
-  if (metadata?.resourceVersion === undefined) throw new KubeError(`${what}: the answer is not a list`, { status: 0, reason: 'Garbage' });
+  if (metadata?.resourceVersion === undefined)
+    throw new KubeError(`${what}: the answer is not a list`, { status: 0, reason: 'Garbage' });
   const type = { apiVersion: apiVersionOf(resource), kind: resource.kind };
   for (const item of items ?? []) if (item.kind === undefined) Object.assign(item, type);
-  return { items: items ?? [], resourceVersion: metadata.resourceVersion, ...(metadata.continue ? { continue: metadata.continue } : {}) };
+  return {
+    items: items ?? [],
+    resourceVersion: metadata.resourceVersion,
+    ...(metadata.continue ? { continue: metadata.continue } : {}),
+  };
 }
 
 function eventOf<T extends KubeObject>(what: string, line: string, quiet: boolean): WatchEvent<T> {
   const event = parseJson(what, line) as { type?: string; object?: T };
   if (event.type === 'ERROR') throw errorOfStatus(event.object, { what, status: 500, quiet });
-  if (event.object?.metadata === undefined) throw new KubeError(`${what}: an event carries no object`, { status: 0, reason: 'Garbage' });
+  if (event.object?.metadata === undefined)
+    throw new KubeError(`${what}: an event carries no object`, { status: 0, reason: 'Garbage' });
   return event as WatchEvent<T>;
 }

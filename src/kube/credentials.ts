@@ -75,7 +75,11 @@ export class Credentials {
       .catch((error: unknown) => {
         // A file in the middle of being replaced is no reason to fail a call: the old token is still valid for minutes.
         if (this.#identity !== undefined) return this.#identity;
-        throw new KubeError(`cannot get credentials for ${this.server}: ${(error as Error).message}`, { status: 0, reason: 'Credentials', cause: error });
+        throw new KubeError(`cannot get credentials for ${this.server}: ${(error as Error).message}`, {
+          status: 0,
+          reason: 'Credentials',
+          cause: error,
+        });
       })
       .finally(() => {
         this.#readAt = this.#now();
@@ -93,7 +97,10 @@ async function loadConfig(path: string | undefined): Promise<KubeConfig> {
     if (path === undefined) config.loadFromDefault();
     else config.loadFromFile(path);
   } catch (error) {
-    throw new Error(`cannot read the kubeconfig ${path ?? 'named by KUBECONFIG or ~/.kube/config'}: ${(error as Error).message}`, { cause: error });
+    throw new Error(
+      `cannot read the kubeconfig ${path ?? 'named by KUBECONFIG or ~/.kube/config'}: ${(error as Error).message}`,
+      { cause: error },
+    );
   }
   return config;
 }
@@ -101,7 +108,10 @@ async function loadConfig(path: string | undefined): Promise<KubeConfig> {
 function clusterOf(config: KubeConfig, path: string | undefined): Cluster {
   const cluster = config.getCurrentCluster();
   const where = path ?? 'the default kubeconfig';
-  if (!cluster) throw new Error(`${where} names no cluster in its current context "${config.getCurrentContext()}"; set one with kubectl config use-context`);
+  if (!cluster)
+    throw new Error(
+      `${where} names no cluster in its current context "${config.getCurrentContext()}"; set one with kubectl config use-context`,
+    );
   // client-node's last resort when it found neither kubeconfig nor service account; talking to it would only hide that.
   if (path === undefined && cluster.server === 'http://localhost:8080')
     throw new Error('no kubeconfig and no service account found; give --kubeconfig, set KUBECONFIG or run in a Pod');
@@ -130,7 +140,8 @@ async function authenticate(config: KubeConfig, user: User, tls: Tls): Promise<R
   const provider = user.authProvider as { config?: { tokenFile?: string } } | null | undefined;
   if (provider?.config?.tokenFile) return bearer((await readFile(provider.config.tokenFile, 'utf8')).trim());
   if (user.token) return bearer(user.token.trim());
-  if (user.username) return { authorization: `Basic ${Buffer.from(`${user.username}:${user.password ?? ''}`).toString('base64')}` };
+  if (user.username)
+    return { authorization: `Basic ${Buffer.from(`${user.username}:${user.password ?? ''}`).toString('base64')}` };
   if (user.exec || provider) return askPlugin(config, tls);
   return {};
 }

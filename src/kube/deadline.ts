@@ -17,7 +17,12 @@ export function onAbort(signal: AbortSignal | undefined, fn: () => void): () => 
  * @param what names the call in errors
  * @throws KubeError `Timeout` or `Unreachable`; `outer.reason` when the caller gave up
  */
-export async function withDeadline<T>(what: string, timeoutMs: number, outer: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+export async function withDeadline<T>(
+  what: string,
+  timeoutMs: number,
+  outer: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const controller = new AbortController();
   const unfollow = onAbort(outer, () => controller.abort());
   let late = false;
@@ -30,7 +35,8 @@ export async function withDeadline<T>(what: string, timeoutMs: number, outer: Ab
     return await orAborted(work(controller.signal), controller.signal);
   } catch (error) {
     outer?.throwIfAborted();
-    if (late) throw new KubeError(`${what}: the API server did not answer within ${timeoutMs} ms`, { status: 0, reason: 'Timeout' });
+    if (late)
+      throw new KubeError(`${what}: the API server did not answer within ${timeoutMs} ms`, { status: 0, reason: 'Timeout' });
     throw networkError(what, error);
   } finally {
     clearTimeout(timer);
@@ -51,5 +57,9 @@ export function networkError(what: string, error: unknown): unknown {
   if (error instanceof KubeError || error instanceof TypeError) return error;
   const { code, message } = error as { code?: string; message?: string };
   const text = message === undefined || message === '' ? 'connection failed' : message;
-  return new KubeError(`${what}: cannot reach the API server: ${code === undefined ? '' : `${code} `}${text}`, { status: 0, reason: 'Unreachable', cause: error });
+  return new KubeError(`${what}: cannot reach the API server: ${code === undefined ? '' : `${code} `}${text}`, {
+    status: 0,
+    reason: 'Unreachable',
+    cause: error,
+  });
 }

@@ -89,7 +89,10 @@ function retryAfterMs(header: string | undefined, details: unknown): number | un
   return typeof seconds === 'number' && seconds > 0 ? Math.min(seconds * 1000, MAX_RETRY_AFTER_MS) : undefined;
 }
 
-const kube = (test: (e: KubeError) => boolean) => (e: unknown): e is KubeError => e instanceof KubeError && test(e);
+const kube =
+  (test: (e: KubeError) => boolean) =>
+  (e: unknown): e is KubeError =>
+    e instanceof KubeError && test(e);
 
 export const isNotFound = kube((e) => e.status === 404);
 /** Somebody else wrote first, or a precondition failed; AlreadyExists shares the status but not the meaning. */

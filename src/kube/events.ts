@@ -18,7 +18,13 @@ export interface ObjectReference {
 
 export function referenceOf(object: KubeObject): ObjectReference {
   const { namespace, name, uid } = object.metadata;
-  return { apiVersion: object.apiVersion, kind: object.kind, name, ...(namespace === undefined ? {} : { namespace }), ...(uid === undefined ? {} : { uid }) };
+  return {
+    apiVersion: object.apiVersion,
+    kind: object.kind,
+    name,
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(uid === undefined ? {} : { uid }),
+  };
 }
 
 export interface EventInput {
@@ -88,7 +94,9 @@ export class EventRecorder {
   constructor(options: EventRecorderOptions) {
     this.#o = options;
     this.#refilledMs = options.clock.now();
-    const counter = options.metrics?.counter('harbinger_kube_events_total', 'Kubernetes Events by what became of them.', { result: ['written', 'dropped', 'failed'] });
+    const counter = options.metrics?.counter('harbinger_kube_events_total', 'Kubernetes Events by what became of them.', {
+      result: ['written', 'dropped', 'failed'],
+    });
     this.#told = (result) => counter?.inc({ result });
   }
 
@@ -96,7 +104,16 @@ export class EventRecorder {
   event(input: EventInput): void {
     if (this.#draining) return;
     const now = this.#o.clock.now();
-    const key = JSON.stringify([input.regarding.uid ?? '', input.regarding.kind, input.regarding.namespace, input.regarding.name, input.type, input.reason, input.action, input.note]);
+    const key = JSON.stringify([
+      input.regarding.uid ?? '',
+      input.regarding.kind,
+      input.regarding.namespace,
+      input.regarding.name,
+      input.type,
+      input.reason,
+      input.action,
+      input.note,
+    ]);
     const known = this.#series.get(key);
     const series = known !== undefined && now - known.lastMs < SERIES_REST_MS ? known : this.#begin(key, input, now);
     series.count++;

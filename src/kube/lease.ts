@@ -66,7 +66,9 @@ export class Lease {
     };
     const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = this.#o;
     if (!(leaseDurationMs > renewDeadlineMs && renewDeadlineMs > 1.2 * retryPeriodMs))
-      throw new RangeError(`lease ${this.#o.name}: duration ${leaseDurationMs} ms > renew deadline ${renewDeadlineMs} ms > 1.2 x retry period ${retryPeriodMs} ms does not hold`);
+      throw new RangeError(
+        `lease ${this.#o.name}: duration ${leaseDurationMs} ms > renew deadline ${renewDeadlineMs} ms > 1.2 x retry period ${retryPeriodMs} ms does not hold`,
+      );
   }
 
   /** True only while our last renewal is young enough; to be asked right before a write that two processes must not both do. */
@@ -177,7 +179,12 @@ export class Lease {
   async #create(): Promise<boolean> {
     const { client, namespace, name } = this.#o;
     const began = this.#o.monotonic();
-    const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { namespace, name }, spec: { ...this.#stamp(), acquireTime: this.#now(), leaseTransitions: 0 } };
+    const lease = {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { namespace, name },
+      spec: { ...this.#stamp(), acquireTime: this.#now(), leaseTransitions: 0 },
+    };
     try {
       this.#own(await client.create<LeaseObject>(RESOURCE.leases, lease, this.#call()), began);
       return true;
@@ -195,7 +202,10 @@ export class Lease {
     // A merge patch with the version is as strict as a PUT and leaves fields alone that are newer than this program.
     const body = { metadata: { resourceVersion: record.metadata.resourceVersion }, spec: { ...this.#stamp(), ...taken } };
     try {
-      this.#own(await client.patch<LeaseObject>(RESOURCE.leases, { namespace, name }, { type: 'merge', body }, this.#call()), began);
+      this.#own(
+        await client.patch<LeaseObject>(RESOURCE.leases, { namespace, name }, { type: 'merge', body }, this.#call()),
+        began,
+      );
       return true;
     } catch (error) {
       if (!isConflict(error) && !isNotFound(error)) throw error;
@@ -214,7 +224,11 @@ export class Lease {
   }
 
   #stamp(): LeaseSpec {
-    return { holderIdentity: this.#o.identity, leaseDurationSeconds: Math.ceil(this.#o.leaseDurationMs / 1000), renewTime: this.#now() };
+    return {
+      holderIdentity: this.#o.identity,
+      leaseDurationSeconds: Math.ceil(this.#o.leaseDurationMs / 1000),
+      renewTime: this.#now(),
+    };
   }
 
   #now(): string {
@@ -233,7 +247,10 @@ export class Lease {
     const { client, namespace, name, identity, log } = this.#o;
     this.#renewedAt = -Infinity;
     if (this.#record?.spec?.holderIdentity !== identity) return;
-    const body = { metadata: { resourceVersion: this.#record.metadata.resourceVersion }, spec: { holderIdentity: '', leaseDurationSeconds: 1, renewTime: this.#now() } };
+    const body = {
+      metadata: { resourceVersion: this.#record.metadata.resourceVersion },
+      spec: { holderIdentity: '', leaseDurationSeconds: 1, renewTime: this.#now() },
+    };
     try {
       await client.patch(RESOURCE.leases, { namespace, name }, { type: 'merge', body }, this.#call());
     } catch (err) {

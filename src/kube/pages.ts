@@ -8,7 +8,11 @@ import type { Resource } from './resources.js';
  * present state; without using it, a reader that is slower than the compaction of etcd would start over for ever. The later pages are
  * then younger than the first: who needs one state watches from the version of the first page, and so hears of all that was missed.
  */
-export async function* readPages<T extends KubeObject>(client: Pick<WatchPort, 'listPage'>, resource: Resource, options: PageOptions): AsyncGenerator<Page<T>> {
+export async function* readPages<T extends KubeObject>(
+  client: Pick<WatchPort, 'listPage'>,
+  resource: Resource,
+  options: PageOptions,
+): AsyncGenerator<Page<T>> {
   let token: string | undefined;
   do {
     const page: Page<T> = await pageOrLater(client, resource, token === undefined ? options : { ...options, continue: token });
@@ -17,7 +21,11 @@ export async function* readPages<T extends KubeObject>(client: Pick<WatchPort, '
   } while (token !== undefined);
 }
 
-async function pageOrLater<T extends KubeObject>(client: Pick<WatchPort, 'listPage'>, resource: Resource, options: PageOptions): Promise<Page<T>> {
+async function pageOrLater<T extends KubeObject>(
+  client: Pick<WatchPort, 'listPage'>,
+  resource: Resource,
+  options: PageOptions,
+): Promise<Page<T>> {
   try {
     return await client.listPage<T>(resource, options);
   } catch (error) {

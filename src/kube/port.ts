@@ -40,7 +40,12 @@ export interface KubePort {
   /** Server-side apply with `force`; `object` holds only the fields that the manager owns. */
   apply<T extends KubeObject>(resource: Resource, object: KubeObject, fieldManager: string, options?: CallOptions): Promise<T>;
   /** `uid` and `resourceVersion` become preconditions. Absent objects are not an error. */
-  delete(resource: Resource, name: ObjectName, preconditions?: { uid?: string; resourceVersion?: string }, options?: CallOptions): Promise<void>;
+  delete(
+    resource: Resource,
+    name: ObjectName,
+    preconditions?: { uid?: string; resourceVersion?: string },
+    options?: CallOptions,
+  ): Promise<void>;
 }
 
 /** A cache of one resource that follows the API server; `T` is the projection that is kept. */

@@ -20,9 +20,15 @@ export function reflectorMeter(metrics: Metrics | undefined, resource: string): 
   const relists = metrics.counter('harbinger_kube_relists_total', 'Full lists of a resource by cause.', ['resource', 'cause']);
   const watches = metrics.counter('harbinger_kube_watches_total', 'Watches that ended, by result.', ['resource', 'result']);
   const events = metrics.counter('harbinger_kube_watch_events_total', 'Watch events by type.', ['resource', 'type']);
-  const contact = metrics.gauge('harbinger_kube_last_contact_timestamp_seconds', 'When the API server was last heard of about a resource.', ['resource']);
+  const contact = metrics.gauge(
+    'harbinger_kube_last_contact_timestamp_seconds',
+    'When the API server was last heard of about a resource.',
+    ['resource'],
+  );
   const cached = metrics.gauge('harbinger_kube_cached_objects', 'Objects of a resource in the cache.', ['resource']);
-  const failures = metrics.counter('harbinger_kube_handler_errors_total', 'Objects or changes on which our own code threw.', ['resource']);
+  const failures = metrics.counter('harbinger_kube_handler_errors_total', 'Objects or changes on which our own code threw.', [
+    'resource',
+  ]);
   const result = (ok: boolean): string => (ok ? 'ok' : 'error');
   return {
     listed(cause, ok) {

@@ -201,7 +201,13 @@ export class Reflector<T> implements Cache<T> {
     dog.guard(lastsMs + this.#pace.graceMs);
     try {
       const timeoutSeconds = Math.ceil(lastsMs / 1000);
-      const request = { ...this.#scope(), resourceVersion: this.#version ?? '', timeoutSeconds, signal: dog.signal, onOpen: () => this.#contact() };
+      const request = {
+        ...this.#scope(),
+        resourceVersion: this.#version ?? '',
+        timeoutSeconds,
+        signal: dog.signal,
+        onOpen: () => this.#contact(),
+      };
       for await (const event of client.watch<RawObject>(resource, request)) {
         signal.throwIfAborted();
         events++;
@@ -241,7 +247,10 @@ export class Reflector<T> implements Cache<T> {
       before = this.#store.set(key, version, now);
     } catch (err) {
       this.#meter.handlerFailed();
-      this.#options.log.error({ err, resource: resourceName(this.#options.resource), key }, 'an object cannot be read and counts as absent');
+      this.#options.log.error(
+        { err, resource: resourceName(this.#options.resource), key },
+        'an object cannot be read and counts as absent',
+      );
       this.#drop(key);
       return;
     }
@@ -276,7 +285,13 @@ export class Reflector<T> implements Cache<T> {
     const { resource, log } = this.#options;
     const first = this.#problem === undefined;
     this.#problem = problemOf(resource, outcome.error, next.trouble);
-    const fields = { resource: resourceName(resource), phase: outcome.phase, failures: next.failures, retryInMs: Math.round(next.delayMs), relist: next.relist };
+    const fields = {
+      resource: resourceName(resource),
+      phase: outcome.phase,
+      failures: next.failures,
+      retryInMs: Math.round(next.delayMs),
+      relist: next.relist,
+    };
     if (next.trouble !== undefined && first) log.warn({ ...fields, problem: this.#problem }, 'cannot follow a resource');
     else if (next.failures > 1) log.warn({ ...fields, err: outcome.error }, 'following a resource fails');
     else log.debug({ ...fields, err: outcome.error }, 'a list or watch ended early');
@@ -297,14 +312,20 @@ export class Reflector<T> implements Cache<T> {
 }
 
 function halfOpen(resource: Resource): KubeError {
-  return new KubeError(`watch ${resourceName(resource)}: nothing was heard for too long; the connection is taken for dead`, { status: 0, reason: 'Timeout' });
+  return new KubeError(`watch ${resourceName(resource)}: nothing was heard for too long; the connection is taken for dead`, {
+    status: 0,
+    reason: 'Timeout',
+  });
 }
 
 function problemOf(resource: Resource, error: unknown, trouble: Next['trouble']): string {
   const name = resourceName(resource);
   const words = error instanceof Error ? error.message : String(error);
-  if (trouble === 'forbidden') return `not allowed to list and watch ${name}: grant both verbs to Harbinger's service account (${words})`;
-  if (trouble === 'absent') return `the API server does not serve ${name} in ${apiVersionOf(resource)}: install its CustomResourceDefinition (${words})`;
-  if (trouble === 'unauthorized') return `the API server does not accept our credentials: check the token or client certificate (${words})`;
+  if (trouble === 'forbidden')
+    return `not allowed to list and watch ${name}: grant both verbs to Harbinger's service account (${words})`;
+  if (trouble === 'absent')
+    return `the API server does not serve ${name} in ${apiVersionOf(resource)}: install its CustomResourceDefinition (${words})`;
+  if (trouble === 'unauthorized')
+    return `the API server does not accept our credentials: check the token or client certificate (${words})`;
   return words;
 }

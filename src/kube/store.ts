@@ -26,7 +26,8 @@ export class Store<T> {
   /** @throws RangeError for an index that was not declared: a typing error, not an empty answer */
   byIndex(name: string, value: string): T[] {
     const index = this.#indexes.get(name);
-    if (index === undefined) throw new RangeError(`no index "${name}"; declared are: ${[...this.#indexes.keys()].join(', ') || 'none'}`);
+    if (index === undefined)
+      throw new RangeError(`no index "${name}"; declared are: ${[...this.#indexes.keys()].join(', ') || 'none'}`);
     const found: T[] = [];
     for (const key of index.keys.get(value) ?? []) {
       const entry = this.#entries.get(key);

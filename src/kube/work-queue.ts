@@ -62,7 +62,12 @@ export class WorkQueue {
   constructor(options: WorkQueueOptions) {
     this.#options = options;
     this.#workers = new PQueue({ concurrency: options.concurrency, autoStart: false });
-    this.#meter = queueMeter(options.metrics, options.name, () => options.clock.now(), () => this.#running.values());
+    this.#meter = queueMeter(
+      options.metrics,
+      options.name,
+      () => options.clock.now(),
+      () => this.#running.values(),
+    );
   }
 
   /** Keys that wait for a worker. */

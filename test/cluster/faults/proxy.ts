@@ -107,7 +107,14 @@ export class FaultProxy {
 
   #take(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '/', this.#upstream);
-    const seen: ProxiedRequest = { method: request.method ?? '', url, watch: url.searchParams.has('watch'), at: Date.now(), status: 0, forwarded: false };
+    const seen: ProxiedRequest = {
+      method: request.method ?? '',
+      url,
+      watch: url.searchParams.has('watch'),
+      at: Date.now(),
+      status: 0,
+      forwarded: false,
+    };
     this.requests.push(seen);
     const entry = [...this.#faults].find(({ match, fault, hits }) => hits < (fault.times ?? Infinity) && match(seen));
     if (entry === undefined) return this.#forward(request, response, seen);

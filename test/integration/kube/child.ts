@@ -27,7 +27,15 @@ async function bigList(): Promise<void> {
 }
 
 async function holdLease(): Promise<void> {
-  const lease = new Lease({ client, namespace, name: last, identity: `${hostname()}-${process.pid}`, clock: systemClock, log, ...SHORT_LEASE });
+  const lease = new Lease({
+    client,
+    namespace,
+    name: last,
+    identity: `${hostname()}-${process.pid}`,
+    clock: systemClock,
+    log,
+    ...SHORT_LEASE,
+  });
   const stop = new AbortController();
   process.on('SIGTERM', () => stop.abort());
   await lease.run(stop.signal, {

@@ -25,7 +25,8 @@ export const configMap = (namespace: string, name: string, value: string): Draft
 });
 
 export const isWatch = ({ watch, url }: ProxiedRequest): boolean => watch && url.pathname.endsWith('/configmaps');
-export const isList = ({ watch, url, method }: ProxiedRequest): boolean => !watch && method === 'GET' && url.pathname.endsWith('/configmaps');
+export const isList = ({ watch, url, method }: ProxiedRequest): boolean =>
+  !watch && method === 'GET' && url.pathname.endsWith('/configmaps');
 
 /** A real API server, a fault proxy before it, and a service account that may use ConfigMaps and Leases of its namespace. */
 export class Ground {
@@ -90,7 +91,11 @@ export class Ground {
     if (way === 'direct') return direct;
     const [user] = (parse(readFileSync(direct, 'utf8')) as { users: [{ user: { token: string } }] }).users;
     const { token } = user.user;
-    return writeKubeconfig(join(this.cluster.runDir, `${namespace}-proxy.kubeconfig`), { url: this.proxy.url, ca: this.cluster.pki.caCert }, { token });
+    return writeKubeconfig(
+      join(this.cluster.runDir, `${namespace}-proxy.kubeconfig`),
+      { url: this.proxy.url, ca: this.cluster.pki.caCert },
+      { token },
+    );
   }
 
   async client(namespace: string, way: 'proxy' | 'direct' = 'proxy'): Promise<KubeClient> {
@@ -98,7 +103,10 @@ export class Ground {
   }
 
   /** Follows the ConfigMaps of a namespace through the proxy. */
-  async follow(namespace: string, options: Partial<ReflectorOptions<Item>> = {}): Promise<{ reflector: Reflector<Item>; lines: LogLine[] }> {
+  async follow(
+    namespace: string,
+    options: Partial<ReflectorOptions<Item>> = {},
+  ): Promise<{ reflector: Reflector<Item>; lines: LogLine[] }> {
     const client = await this.client(namespace);
     const { log, lines } = keepLog();
     const reflector = new Reflector<Item>({
@@ -131,7 +139,9 @@ export class Ground {
   seen(reflector: Reflector<Item>, key: string, value: string | undefined, timeoutMs = 30_000): Promise<true> {
     return until(
       `the cache to hold ${key}=${value}`,
-      () => reflector.get(key)?.value === value || notYet({ held: reflector.get(key), problem: reflector.problem, lastContactMs: reflector.lastContactMs }),
+      () =>
+        reflector.get(key)?.value === value ||
+        notYet({ held: reflector.get(key), problem: reflector.problem, lastContactMs: reflector.lastContactMs }),
       { timeoutMs },
     );
   }

@@ -20,7 +20,8 @@ afterEach(async () => ground.release(), 30_000);
 afterAll(async () => ground?.stop(), 60_000);
 
 /** Requests of one namespace that reached the proxy. */
-const requests = (namespace: string, which = isList) => ground.proxy.requests.filter((r) => which(r) && r.url.pathname.includes(`/${namespace}/`));
+const requests = (namespace: string, which = isList) =>
+  ground.proxy.requests.filter((r) => which(r) && r.url.pathname.includes(`/${namespace}/`));
 const relists = async (metrics: Metrics, cause: string): Promise<number> =>
   Number(new RegExp(`relists_total{resource="configmaps",cause="${cause}"} (\\d+)`).exec(await metrics.text())?.[1] ?? 0);
 
@@ -54,23 +55,28 @@ describe('a reflector on a real API server', () => {
   test.each([
     ['by status', 'status'],
     ['in the middle of a watch', 'in band'],
-  ])('lists again when the version has expired: 410 %s', async (_what, way) => {
-    const ns = await ground.namespace();
-    const { reflector, metrics } = await following(ns);
-    await ground.write(ns, 'goes', 'x');
-    await ground.seen(reflector, `${ns}/goes`, 'x');
-    const hold = ground.proxy.fail(isWatch, { status: 503, reason: 'ServiceUnavailable' });
-    if (way === 'in band') expect(ground.proxy.inject(isWatch, { type: 'ERROR', object: statusObject(410, 'Expired') })).toBe(1);
-    else ground.proxy.gate.cut();
-    await until('the watch to be refused', () => hold.hits > 0 || relists(metrics, 'expired').then((n: number) => n > 0));
-    await ground.cluster.client.delete('v1/ConfigMap', `${ns}/goes`);
-    if (way === 'status') ground.proxy.fail(isWatch, { status: 410, reason: 'Expired', times: 1 });
-    hold.end();
-    await ground.seen(reflector, `${ns}/goes`, undefined);
-    await until('one relist', async () => (await relists(metrics, 'expired')) === 1);
-    await ground.write(ns, 'a', 'three');
-    await ground.seen(reflector, `${ns}/a`, 'three');
-  }, 60_000);
+  ])(
+    'lists again when the version has expired: 410 %s',
+    async (_what, way) => {
+      const ns = await ground.namespace();
+      const { reflector, metrics } = await following(ns);
+      await ground.write(ns, 'goes', 'x');
+      await ground.seen(reflector, `${ns}/goes`, 'x');
+      const hold = ground.proxy.fail(isWatch, { status: 503, reason: 'ServiceUnavailable' });
+      if (way === 'in band')
+        expect(ground.proxy.inject(isWatch, { type: 'ERROR', object: statusObject(410, 'Expired') })).toBe(1);
+      else ground.proxy.gate.cut();
+      await until('the watch to be refused', () => hold.hits > 0 || relists(metrics, 'expired').then((n: number) => n > 0));
+      await ground.cluster.client.delete('v1/ConfigMap', `${ns}/goes`);
+      if (way === 'status') ground.proxy.fail(isWatch, { status: 410, reason: 'Expired', times: 1 });
+      hold.end();
+      await ground.seen(reflector, `${ns}/goes`, undefined);
+      await until('one relist', async () => (await relists(metrics, 'expired')) === 1);
+      await ground.write(ns, 'a', 'three');
+      await ground.seen(reflector, `${ns}/a`, 'three');
+    },
+    60_000,
+  );
 
   test('survives a restart of the API server, whose fresh watch cache no longer knows the version', async () => {
     const ns = await ground.namespace();
@@ -99,7 +105,9 @@ describe('a reflector on a real API server', () => {
     const lists = ground.proxy.fail(isList, busy);
     const { reflector } = await following(ns);
     const gaps = (which: typeof isList): number[] => {
-      const at = requests(ns, which).filter((r) => r.status === 429 || r.forwarded).map((r) => r.at);
+      const at = requests(ns, which)
+        .filter((r) => r.status === 429 || r.forwarded)
+        .map((r) => r.at);
       return at.slice(1).map((t, i) => t - (at[i] ?? 0));
     };
     expect(lists.hits).toBe(2);
@@ -145,7 +153,9 @@ describe('a reflector on a real API server', () => {
     const ns = await ground.namespace();
     const { reflector } = await ground.follow(ns, { resource: WIDGETS, pace: FAST });
     const problem = await until('the problem to be told', () => reflector.problem ?? notYet('no problem'));
-    expect(problem).toContain('does not serve widgets.test.harbinger.dev in test.harbinger.dev/v1: install its CustomResourceDefinition');
+    expect(problem).toContain(
+      'does not serve widgets.test.harbinger.dev in test.harbinger.dev/v1: install its CustomResourceDefinition',
+    );
     const schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
     await ground.cluster.client.apply({
       apiVersion: 'apiextensions.k8s.io/v1',
@@ -186,7 +196,9 @@ describe('calls to a real API server', () => {
     for (let i = 0; i < 12; i++) await ground.write(ns, `m${String(i).padStart(2, '0')}`, 'x');
     const first = await client.listPage(CONFIG_MAPS, { namespace: ns, limit: 5 });
     const pages = client.list(CONFIG_MAPS, { namespace: ns, limit: 5 });
-    const names = new Set<string>((await pages[Symbol.asyncIterator]().next()).value?.map((o: { metadata: { name: string } }) => o.metadata.name));
+    const names = new Set<string>(
+      (await pages[Symbol.asyncIterator]().next()).value?.map((o: { metadata: { name: string } }) => o.metadata.name),
+    );
     const token = first.continue ?? '';
     const error = await until(
       'etcd to be compacted',
@@ -226,8 +238,14 @@ describe('calls to a real API server', () => {
     const client = await ground.client(ns, 'direct');
     const name = { namespace: ns, name: 'a' };
     const read = await client.get(CONFIG_MAPS, name);
-    await client.patch(CONFIG_MAPS, name, { type: 'merge', body: { metadata: { resourceVersion: read.metadata.resourceVersion }, data: { more: 'x' } } });
-    const late = client.patch(CONFIG_MAPS, name, { type: 'merge', body: { metadata: { resourceVersion: read.metadata.resourceVersion }, data: { value: 'y' } } });
+    await client.patch(CONFIG_MAPS, name, {
+      type: 'merge',
+      body: { metadata: { resourceVersion: read.metadata.resourceVersion }, data: { more: 'x' } },
+    });
+    const late = client.patch(CONFIG_MAPS, name, {
+      type: 'merge',
+      body: { metadata: { resourceVersion: read.metadata.resourceVersion }, data: { value: 'y' } },
+    });
     await expect(late).rejects.toMatchObject({ status: 409, reason: 'Conflict' });
     expect(await client.get(CONFIG_MAPS, name)).toMatchObject({ data: { value: 'one', more: 'x' } });
     await expect(client.delete(CONFIG_MAPS, name, { uid: 'another' })).rejects.toMatchObject({ status: 409 });
@@ -245,12 +263,21 @@ describe('the event recorder on a real API server', () => {
     const { log, lines } = keepLog();
     const events = new EventRecorder({ client, controller: 'harbinger.dev/test', instance: 'test-1', clock: systemClock, log });
     const regarding = referenceOf(await client.get(CONFIG_MAPS, { namespace: ns, name: 'a' }));
-    for (let i = 0; i < 3; i++) events.event({ regarding, type: 'Warning', reason: 'NoCandidateNodes', action: 'Prewarm', note: 'ä'.repeat(1_000) });
+    for (let i = 0; i < 3; i++)
+      events.event({ regarding, type: 'Warning', reason: 'NoCandidateNodes', action: 'Prewarm', note: 'ä'.repeat(1_000) });
     await events.stop();
     expect(lines).toEqual([]);
-    const [event, ...others] = (await ground.cluster.client.list('events.k8s.io/v1/Event', { namespace: ns })).filter((e) => e['reason'] === 'NoCandidateNodes');
+    const [event, ...others] = (await ground.cluster.client.list('events.k8s.io/v1/Event', { namespace: ns })).filter(
+      (e) => e['reason'] === 'NoCandidateNodes',
+    );
     expect(others).toEqual([]);
-    expect(event).toMatchObject({ regarding, type: 'Warning', action: 'Prewarm', reportingController: 'harbinger.dev/test', series: { count: 3 } });
+    expect(event).toMatchObject({
+      regarding,
+      type: 'Warning',
+      action: 'Prewarm',
+      reportingController: 'harbinger.dev/test',
+      series: { count: 3 },
+    });
     expect(Buffer.byteLength(event?.['note'])).toBeLessThanOrEqual(1024);
     await client.close();
   }, 30_000);
@@ -260,7 +287,11 @@ describe('a work queue whose API server is away', () => {
   test('stops at once while a key backs off', async () => {
     const ns = await ground.namespace();
     const client = await ground.client(ns);
-    const away = ground.proxy.fail((r) => r.url.pathname.includes(`/${ns}/`), { status: 503, reason: 'ServiceUnavailable', headers: { 'retry-after': '60' } });
+    const away = ground.proxy.fail((r) => r.url.pathname.includes(`/${ns}/`), {
+      status: 503,
+      reason: 'ServiceUnavailable',
+      headers: { 'retry-after': '60' },
+    });
     const runs: string[] = [];
     const reconcile = async (key: string): Promise<object> => {
       runs.push(key);

@@ -60,7 +60,9 @@ export function processCases(ground: () => Ground): void {
       const child = await bigList('slim');
       expect(await child.exited).toBe(0);
       const result = JSON.parse(child.lines.join('')) as { objects: number; seconds: number; peakRssBytes: number };
-      console.log(`20,000 ConfigMaps of 4 KiB: ${result.seconds.toFixed(1)} s, peak RSS ${Math.round(result.peakRssBytes / 1e6)} MB`);
+      console.log(
+        `20,000 ConfigMaps of 4 KiB: ${result.seconds.toFixed(1)} s, peak RSS ${Math.round(result.peakRssBytes / 1e6)} MB`,
+      );
       // kube-root-ca.crt is one more.
       expect(result.objects).toBe(OBJECTS + 1);
       expect(result.seconds).toBeLessThan(30);
@@ -85,7 +87,15 @@ export function processCases(ground: () => Ground): void {
   describe('a Lease on a real API server', () => {
     const join = async (namespace: string, identity: string, way: 'proxy' | 'direct') => {
       const client = await ground().client(namespace, way);
-      const lease = new Lease({ client, namespace, name: 'leader', identity, clock: systemClock, log: keepLog().log, ...SHORT_LEASE });
+      const lease = new Lease({
+        client,
+        namespace,
+        name: 'leader',
+        identity,
+        clock: systemClock,
+        log: keepLog().log,
+        ...SHORT_LEASE,
+      });
       const told: { what: string; at: number }[] = [];
       const stop = new AbortController();
       const tell = (what: string): void => void told.push({ what, at: performance.now() });
@@ -99,7 +109,8 @@ export function processCases(ground: () => Ground): void {
     };
     const told = (one: { told: { what: string }[] }, what: string): Promise<unknown> =>
       until(`${what} to be told`, () => one.told.some((t) => t.what === what) || notYet(one.told), { timeoutMs: 20_000 });
-    const holder = async (namespace: string): Promise<unknown> => (await ground().cluster.client.get('coordination.k8s.io/v1/Lease', `${namespace}/leader`))['spec'].holderIdentity;
+    const holder = async (namespace: string): Promise<unknown> =>
+      (await ground().cluster.client.get('coordination.k8s.io/v1/Lease', `${namespace}/leader`))['spec'].holderIdentity;
 
     test('is given up by a holder who is cut off before the next one takes it, and not written by him afterwards', async () => {
       const namespace = await ground().namespace();
@@ -133,7 +144,9 @@ export function processCases(ground: () => Ground): void {
     test('is lost to a process that was stopped meanwhile, which then exits non-zero', async () => {
       const namespace = await ground().namespace();
       const child = run(program, ['lease', await ground().kubeconfig(namespace, 'direct'), namespace, 'leader']);
-      await until('the child to hold the lease', () => child.lines.includes('started') || notYet(child.lines), { timeoutMs: 20_000 });
+      await until('the child to hold the lease', () => child.lines.includes('started') || notYet(child.lines), {
+        timeoutMs: 20_000,
+      });
       child.process.kill('SIGSTOP');
       const b = await join(namespace, 'b', 'direct');
       await told(b, 'started');

@@ -53,7 +53,8 @@ describe('requests as they are sent', () => {
     },
     {
       what: 'json patch of a status',
-      call: (c) => c.patch(RESOURCE.workloads, { namespace: 'ns', name: 'w' }, { type: 'json', ops: [removal] }, { subresource: 'status' }),
+      call: (c) =>
+        c.patch(RESOURCE.workloads, { namespace: 'ns', name: 'w' }, { type: 'json', ops: [removal] }, { subresource: 'status' }),
       line: 'PATCH /apis/kueue.x-k8s.io/v1beta2/namespaces/ns/workloads/w/status',
       type: 'application/json-patch+json',
       body: [removal],
@@ -86,7 +87,11 @@ describe('requests as they are sent', () => {
     expect(`${seen?.method} ${seen?.url.pathname}${seen?.url.search}`).toBe(line);
     expect(seen?.headers['content-type']).toBe(type);
     expect(seen?.body === '' ? undefined : JSON.parse(seen?.body ?? '')).toEqual(body);
-    expect(seen?.headers).toMatchObject({ authorization: 'Bearer first-token', 'user-agent': 'harbinger/test', accept: 'application/json' });
+    expect(seen?.headers).toMatchObject({
+      authorization: 'Bearer first-token',
+      'user-agent': 'harbinger/test',
+      accept: 'application/json',
+    });
   });
 
   test('a call without name or namespace never leaves: it would hit the whole collection', async () => {
@@ -166,7 +171,9 @@ describe('failures', () => {
   test('the caller can give up, and gets its own reason', async () => {
     const controller = new AbortController();
     api.answer(() => controller.abort(new Error('shutting down')));
-    await expect(client.get(RESOURCE.pods, { namespace: 'ns', name: 'p' }, { signal: controller.signal })).rejects.toThrow('shutting down');
+    await expect(client.get(RESOURCE.pods, { namespace: 'ns', name: 'p' }, { signal: controller.signal })).rejects.toThrow(
+      'shutting down',
+    );
   });
 
   test('a server that is away is unreachable', async () => {
@@ -178,7 +185,11 @@ describe('failures', () => {
   });
 
   test.each([
-    ['an object larger than the cap', (r: Parameters<Parameters<HttpApi['answer']>[0]>[1]) => json(r, 200, { ...pod, x: 'x'.repeat(9 << 20) }), 'TooLarge'],
+    [
+      'an object larger than the cap',
+      (r: Parameters<Parameters<HttpApi['answer']>[0]>[1]) => json(r, 200, { ...pod, x: 'x'.repeat(9 << 20) }),
+      'TooLarge',
+    ],
     ['what is not JSON', (r: Parameters<Parameters<HttpApi['answer']>[0]>[1]) => void r.writeHead(200).end('<html>'), 'Garbage'],
   ])('%s is refused', async (_what, answer, reason) => {
     api.answer((_, response) => answer(response));
@@ -188,13 +199,19 @@ describe('failures', () => {
 
 describe('429 and 503 with Retry-After', () => {
   test('a read sits out a short one, once', async () => {
-    api.answer((_, response) => (api.seen.length === 1 ? json(response, 429, status(429, 'TooManyRequests', 'busy'), { 'retry-after': '1' }) : json(response, 200, pod)));
+    api.answer((_, response) =>
+      api.seen.length === 1
+        ? json(response, 429, status(429, 'TooManyRequests', 'busy'), { 'retry-after': '1' })
+        : json(response, 200, pod),
+    );
     await client.get(RESOURCE.pods, { namespace: 'ns', name: 'p' });
     expect(api.seen).toHaveLength(2);
   });
 
   test('a second refusal, a long wait and a write go to the caller with the wait', async () => {
-    api.answer((_, response) => json(response, 503, status(503, 'ServiceUnavailable', 'busy', { details: { retryAfterSeconds: 1 } })));
+    api.answer((_, response) =>
+      json(response, 503, status(503, 'ServiceUnavailable', 'busy', { details: { retryAfterSeconds: 1 } })),
+    );
     expect((await failure(client.get(RESOURCE.pods, { namespace: 'ns', name: 'p' }))).retryAfterMs).toBe(1000);
     expect(api.seen).toHaveLength(2);
     api.answer((_, response) => json(response, 429, status(429, 'TooManyRequests', 'busy'), { 'retry-after': '20' }));
@@ -215,11 +232,17 @@ describe('lists', () => {
   test('are read page by page, and items say what they are', async () => {
     api.answer(({ url }, response) => {
       const last = url.searchParams.get('continue') === 'next';
-      json(response, 200, { metadata: { resourceVersion: '7', ...(last ? {} : { continue: 'next' }) }, items: [item(last ? 'b' : 'a')] });
+      json(response, 200, {
+        metadata: { resourceVersion: '7', ...(last ? {} : { continue: 'next' }) },
+        items: [item(last ? 'b' : 'a')],
+      });
     });
     const pages: KubeObject[][] = [];
     for await (const page of client.list(RESOURCE.pods, { labelSelector: 'a=b' })) pages.push(page);
-    expect(pages.map((page) => page.map((o) => [o.apiVersion, o.kind, o.metadata.name]))).toEqual([[['v1', 'Pod', 'a']], [['v1', 'Pod', 'b']]]);
+    expect(pages.map((page) => page.map((o) => [o.apiVersion, o.kind, o.metadata.name]))).toEqual([
+      [['v1', 'Pod', 'a']],
+      [['v1', 'Pod', 'b']],
+    ]);
     expect(api.seen.map(({ url }) => [url.searchParams.get('limit'), url.searchParams.get('labelSelector')])).toEqual([
       ['500', 'a=b'],
       ['500', 'a=b'],
@@ -231,7 +254,10 @@ describe('lists', () => {
     api.answer(({ url }, response) => {
       const token = url.searchParams.get('continue');
       if (token === 'stale') return json(response, 410, expired);
-      json(response, 200, { metadata: { resourceVersion: '7', ...(token === null ? { continue: 'stale' } : {}) }, items: [item(token ?? 'first')] });
+      json(response, 200, {
+        metadata: { resourceVersion: '7', ...(token === null ? { continue: 'stale' } : {}) },
+        items: [item(token ?? 'first')],
+      });
     });
     const names: string[] = [];
     for await (const page of client.list(RESOURCE.pods)) names.push(...page.map((o) => o.metadata.name));
@@ -250,12 +276,19 @@ describe('watches', () => {
 
   async function collect(signal?: AbortSignal): Promise<WatchEvent[]> {
     const events: WatchEvent[] = [];
-    for await (const e of client.watch(RESOURCE.pods, { resourceVersion: '5', timeoutSeconds: 300, ...(signal ? { signal } : {}) })) events.push(e);
+    for await (const e of client.watch(RESOURCE.pods, {
+      resourceVersion: '5',
+      timeoutSeconds: 300,
+      ...(signal ? { signal } : {}),
+    }))
+      events.push(e);
     return events;
   }
 
   test('ask for bookmarks and an end, and join lines that arrive in pieces', async () => {
-    const text = event('ADDED', { ...pod, metadata: { ...pod.metadata, name: 'ä'.repeat(100) } }) + event('BOOKMARK', { metadata: { resourceVersion: '9' } });
+    const text =
+      event('ADDED', { ...pod, metadata: { ...pod.metadata, name: 'ä'.repeat(100) } }) +
+      event('BOOKMARK', { metadata: { resourceVersion: '9' } });
     api.answer((_, response) => {
       const bytes = Buffer.from(text);
       response.writeHead(200).write(bytes.subarray(0, 151));
@@ -266,12 +299,21 @@ describe('watches', () => {
       ['ADDED', 'ä'.repeat(100)],
       ['BOOKMARK', undefined],
     ]);
-    expect(Object.fromEntries(api.seen[0]?.url.searchParams ?? [])).toEqual({ watch: 'true', allowWatchBookmarks: 'true', resourceVersion: '5', timeoutSeconds: '300' });
+    expect(Object.fromEntries(api.seen[0]?.url.searchParams ?? [])).toEqual({
+      watch: 'true',
+      allowWatchBookmarks: 'true',
+      resourceVersion: '5',
+      timeoutSeconds: '300',
+    });
   });
 
   test.each([
     ['by status', (r: Parameters<Parameters<HttpApi['answer']>[0]>[1]) => json(r, 410, status(410, 'Expired', 'too old'))],
-    ['in band', (r: Parameters<Parameters<HttpApi['answer']>[0]>[1]) => void r.writeHead(200).end(event('ERROR', status(410, 'Expired', 'too old')))],
+    [
+      'in band',
+      (r: Parameters<Parameters<HttpApi['answer']>[0]>[1]) =>
+        void r.writeHead(200).end(event('ERROR', status(410, 'Expired', 'too old'))),
+    ],
   ])('an expired version is the same error %s', async (_what, answer) => {
     api.answer((_, response) => answer(response));
     expect(isExpired(await failure(collect()))).toBe(true);
@@ -316,7 +358,9 @@ describe('watches', () => {
 
   test('do not take the connections of calls', async () => {
     const controller = new AbortController();
-    api.answer(({ url }, response) => (url.searchParams.has('watch') ? void response.writeHead(200).flushHeaders() : json(response, 200, pod)));
+    api.answer(({ url }, response) =>
+      url.searchParams.has('watch') ? void response.writeHead(200).flushHeaders() : json(response, 200, pod),
+    );
     const watches = Array.from({ length: 40 }, () => collect(controller.signal).catch(() => undefined));
     await client.get(RESOURCE.pods, { namespace: 'ns', name: 'p' }, { timeoutMs: 2_000 });
     controller.abort();

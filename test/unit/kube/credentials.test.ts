@@ -15,7 +15,10 @@ describe('credentials', () => {
     const tokenFile = join(dir(), 'token');
     writeFileSync(tokenFile, 'one\n');
     let now = 0;
-    const credentials = await Credentials.load(kubeconfig('https://k', { 'auth-provider': { name: 'tokenFile', config: { tokenFile } } }), () => now);
+    const credentials = await Credentials.load(
+      kubeconfig('https://k', { 'auth-provider': { name: 'tokenFile', config: { tokenFile } } }),
+      () => now,
+    );
     const token = async (): Promise<string | undefined> => (await credentials.current()).headers['authorization'];
     expect(await token()).toBe('Bearer one');
     writeFileSync(tokenFile, 'two');
@@ -55,8 +58,16 @@ describe('credentials', () => {
   });
 
   test('an exec plugin gives the token', async () => {
-    const answer = JSON.stringify({ apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status: { token: 'from-plugin' } });
-    const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: process.execPath, args: ['-e', `console.log(${JSON.stringify(answer)})`] };
+    const answer = JSON.stringify({
+      apiVersion: 'client.authentication.k8s.io/v1',
+      kind: 'ExecCredential',
+      status: { token: 'from-plugin' },
+    });
+    const exec = {
+      apiVersion: 'client.authentication.k8s.io/v1',
+      command: process.execPath,
+      args: ['-e', `console.log(${JSON.stringify(answer)})`],
+    };
     const credentials = await Credentials.load(kubeconfig('https://k', { exec }));
     expect((await credentials.current()).headers).toEqual({ authorization: 'Bearer from-plugin' });
   });

@@ -78,7 +78,10 @@ describe('the event recorder', () => {
     await clock.advance(60_000);
     expect(created).toHaveLength(2);
     expect(patched.length).toBeLessThanOrEqual(5);
-    expect(patched.at(-1)).toEqual([created[0]?.metadata.name, { series: { count: 100, lastObservedTime: '2026-01-01T00:01:39.000000Z' } }]);
+    expect(patched.at(-1)).toEqual([
+      created[0]?.metadata.name,
+      { series: { count: 100, lastObservedTime: '2026-01-01T00:01:39.000000Z' } },
+    ]);
   });
 
   test('a text that rested for a while is news again', async () => {
@@ -135,7 +138,10 @@ describe('the event recorder', () => {
     const stopping = events.stop();
     await clock.advance(2_000);
     await stopping;
-    expect([created.length, patched]).toEqual([1, [[created[0]?.metadata.name, expect.objectContaining({ series: expect.objectContaining({ count: 3 }) })]]]);
+    expect([created.length, patched]).toEqual([
+      1,
+      [[created[0]?.metadata.name, expect.objectContaining({ series: expect.objectContaining({ count: 3 }) })]],
+    ]);
   });
 
   test('stop sends what is queued and takes nothing more', async () => {

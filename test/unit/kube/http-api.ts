@@ -63,7 +63,15 @@ export const json = (response: ServerResponse, status: number, body: unknown, he
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
 };
 
-export const status = (code: number, reason: string, message: string, more: object = {}): object => ({ kind: 'Status', apiVersion: 'v1', status: 'Failure', code, reason, message, ...more });
+export const status = (code: number, reason: string, message: string, more: object = {}): object => ({
+  kind: 'Status',
+  apiVersion: 'v1',
+  status: 'Failure',
+  code,
+  reason,
+  message,
+  ...more,
+});
 
 /** Writes a kubeconfig for the server and returns its path; `user` is the kubeconfig's user entry. */
 export function kubeconfig(server: string, user: object = { token: 'first-token' }, cluster: object = {}): string {

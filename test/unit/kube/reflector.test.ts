@@ -19,7 +19,11 @@ const failed = (status: number, reason = 'x'): KubeError => new KubeError(`answe
 class Script implements WatchPort {
   pages: (Page<RawObject> | Error)[] = [];
   readonly lists: PageOptions[] = [];
-  readonly watches: { options: WatchOptions; send: (...events: WatchEvent<RawObject>[]) => Promise<void>; end: (error?: Error) => Promise<void> }[] = [];
+  readonly watches: {
+    options: WatchOptions;
+    send: (...events: WatchEvent<RawObject>[]) => Promise<void>;
+    end: (error?: Error) => Promise<void>;
+  }[] = [];
   refuse: Error | undefined;
 
   listPage<T extends KubeObject>(_: Resource, options: PageOptions = {}): Promise<Page<T>> {
@@ -79,8 +83,14 @@ function follow(options: Partial<ReflectorOptions<Slim>> = {}) {
     random: () => 0.5,
     ...options,
   });
-  reflector.onChange((key, now, before) => changes.push(`${before === undefined ? '-' : before.app} > ${now === undefined ? '-' : now.app} ${key}`));
-  const page = (version: string, items: RawObject[], token?: string): Page<RawObject> => ({ items, resourceVersion: version, ...(token === undefined ? {} : { continue: token }) });
+  reflector.onChange((key, now, before) =>
+    changes.push(`${before === undefined ? '-' : before.app} > ${now === undefined ? '-' : now.app} ${key}`),
+  );
+  const page = (version: string, items: RawObject[], token?: string): Page<RawObject> => ({
+    items,
+    resourceVersion: version,
+    ...(token === undefined ? {} : { continue: token }),
+  });
   return { script, clock, log: lines, changes, reflector, page };
 }
 
@@ -132,7 +142,10 @@ describe('a reflector', () => {
   ])('lists again after %s, and what is gone meanwhile is told as deleted', async (_what, error, cause) => {
     const metrics = new Metrics();
     const { script, reflector, page, changes, clock } = follow({ metrics });
-    script.pages = [page('9', [object('a', '1', { app: 'x' }), object('b', '2')]), page('50', [object('b', '2'), object('c', '40')])];
+    script.pages = [
+      page('9', [object('a', '1', { app: 'x' }), object('b', '2')]),
+      page('50', [object('b', '2'), object('c', '40')]),
+    ];
     reflector.start();
     await reflector.synced;
     await settle();
