@@ -97,6 +97,8 @@ export class Caches {
   readonly checks: Reflector<CheckView>;
   readonly checkConfigs: Reflector<{ name: string; spec: PrewarmCheckConfigSpec }>;
   readonly #all: Reflector<unknown>[] = [];
+  /** Kueue may be absent or come later: prewarms made by hand need none of its objects. */
+  readonly #optional = new Set<Reflector<unknown>>();
 
   constructor(options: CachesOptions) {
     const { namespace, ...base } = options;
@@ -128,6 +130,7 @@ export class Caches {
     this.localQueues = follow(RESOURCE.localQueues, (raw) => ({ key: keyOf(raw), clusterQueue: string(at(raw, 'spec')['clusterQueue']) ?? '' }));
     this.flavors = follow(RESOURCE.resourceFlavors, projectFlavor);
     this.checks = follow(RESOURCE.admissionChecks, projectCheck);
+    for (const cache of [this.workloads, this.clusterQueues, this.localQueues, this.flavors, this.checks]) this.#optional.add(cache as Reflector<unknown>);
     this.checkConfigs = follow(RESOURCE.prewarmCheckConfigs, (raw) => ({ name: raw.metadata.name, spec: raw['spec'] as PrewarmCheckConfigSpec }));
   }
 
@@ -145,8 +148,9 @@ export class Caches {
   }
 
   /** Why parts of the picture are missing, one line each; empty when all is known. */
-  problems(): string[] {
-    return this.#all.flatMap((r) => (r.problem === undefined ? [] : [r.problem]));
+  problems(which: 'all' | 'needed' = 'all'): string[] {
+    const asked = which === 'all' ? this.#all : this.#all.filter((r) => !this.#optional.has(r));
+    return asked.flatMap((r) => (r.problem === undefined ? [] : [r.problem]));
   }
 
   /** AdmissionChecks that are ours to answer. */

@@ -99,9 +99,9 @@ export class Manager {
     for (const check of this.#caches.checks.list()) this.#queues.admissionChecks.add(check.name);
   }
 
-  /** Why the controller cannot do all of its work, one line each. */
-  problems(): string[] {
-    return [...this.#caches.problems(), ...(this.#planner.problem === undefined ? [] : [this.#planner.problem])];
+  /** Why the controller cannot do its work, one line each; `needed` leaves out what only gangs in Kueue's queues need. */
+  problems(which: 'all' | 'needed' = 'all'): string[] {
+    return [...this.#caches.problems(which), ...(this.#planner.problem === undefined ? [] : [this.#planner.problem])];
   }
 
   #wire(): void {

@@ -44,7 +44,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   settings.onChange(() => manager.reconsider());
 
   const health = new HealthServer({ port: options.healthPort, metrics, log });
-  health.check('caches', () => manager.problems().join('; ') || undefined);
+  health.check('caches', () => manager.problems('needed').join('; ') || undefined);
   await health.start();
   manager.follow();
   const complaints = complainOf(manager, log);

@@ -1,9 +1,10 @@
 import type { ImagePrewarm } from '../../api/kinds/index.js';
 import type { HarbingerConfig } from '../../config/schema.js';
-import { isNotFound } from '../../kube/errors.js';
+import { isConflict, isNotFound } from '../../kube/errors.js';
 import type { EventRecorder } from '../../kube/events.js';
 import { referenceOf } from '../../kube/events.js';
 import type { Result } from '../../kube/work-queue.js';
+import { Waiting } from '../../kube/work-queue.js';
 import type { Clock } from '../../observe/clock.js';
 import { platformText } from '../../images/platform.js';
 import { candidates } from '../../placement/candidates.js';
@@ -35,6 +36,8 @@ export interface PrewarmReconcilerOptions {
 
 /** Numbers alone may change this often in a status, ms; each write wakes every watcher. */
 const WRITE_INTERVAL_MS = 1_000;
+/** After a write that met a newer object, ms. */
+const CONFLICT_MS = 200;
 /** An object with open questions is looked at again after this time even if nothing is heard, ms. */
 const LOOK_MS = 15_000;
 
@@ -118,6 +121,8 @@ export class PrewarmReconciler {
       await actuator.perform({ type: 'write-prewarm-status', prewarm: { namespace, name, resourceVersion }, status });
     } catch (error) {
       if (isNotFound(error)) return;
+      // The spec or our own earlier write is newer than the cache; it brings this key back, and this look is only for the case it does not.
+      if (isConflict(error)) throw new Waiting('a newer version of the object is on its way', CONFLICT_MS);
       throw error;
     }
     for (const event of events) this.#options.events.event({ regarding: regardingOf(prewarm), action: 'Prewarm', ...event });

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
-import { admitted, CHECK, checkOf, conditionOf, gang, namespace, NS, prewarm, prewarmOf, pullersGone, pullersOf, pushImage, pushPuller, QUEUE, ready, removeJob, reserved, runningPods, workloadOf } from './ground.js';
+import { knobNames } from '../../doubles/fake-kubelet/index.js';
+import { admitted, CHECK, checkOf, conditionOf, gang, knob, namespace, NS, prewarm, prewarmOf, pullersGone, pullersOf, pushImage, pushPuller, QUEUE, ready, removeJob, reserved, runningPods, workloadOf } from './ground.js';
 
 /** The whole loop on a real API server, scheduler, Kueue and registry; nodes are fake and keep an image store each. */
 describe('a gang that waits in a queue', () => {
@@ -54,4 +55,169 @@ describe('a gang that waits in a queue', () => {
     expect(await pullersOf(cluster, resolved)).toEqual([]);
     await removeJob(cluster, 'plain');
   }, 90_000);
+
+  test('whose tag moves while it is queued is warmed again and runs the new digest, all the same', async () => {
+    const old = await pushImage(cluster, 'moving');
+    await cluster.client.create(gang('blocker', blockerImage));
+    await workloadOf(cluster, 'blocker', admitted);
+    await cluster.client.create(gang('moving', old.image, { annotations: prewarm() }));
+    await workloadOf(cluster, 'moving', (w) => checkOf(w)?.state === 'Ready');
+
+    const next = await pushImage(cluster, 'moving', { seed: 'moving again' });
+    expect(next.digest).not.toBe(old.digest);
+    await prewarmOf(cluster, 'moving', (p) => p['status'].targets[0].images[0].digest === next.digest && ready(p), 60_000);
+    await workloadOf(cluster, 'moving', (w) => checkOf(w)?.state === 'Ready');
+    await removeJob(cluster, 'blocker');
+    const pods = await runningPods(cluster, 'moving', 3);
+    expect(pods.map((p) => p['spec'].containers[0].image)).toEqual([next.resolved, next.resolved, next.resolved]);
+
+    // Frozen from now on: a retry must run what its siblings run.
+    await pushImage(cluster, 'moving', { seed: 'moving for the third time' });
+    await cluster.client.delete('v1/Pod', `${NS}/${pods[0]?.metadata.name ?? ''}`, { gracePeriodSeconds: 0 });
+    const again = await runningPods(cluster, 'moving', 3);
+    expect(again.map((p) => p['spec'].containers[0].image)).toEqual([next.resolved, next.resolved, next.resolved]);
+    await removeJob(cluster, 'moving');
+  }, 150_000);
+
+  test('is never held with quota reserved when it names no hold, however cold it is', async () => {
+    await slow(async () => {
+      const { image } = await pushImage(cluster, 'cold');
+      await cluster.client.create(gang('cold', image, { annotations: prewarm() }));
+      const workload = await workloadOf(cluster, 'cold', admitted);
+      expect(checkOf(workload)).toMatchObject({ state: 'Ready', message: expect.stringContaining('quota is reserved; let go with') });
+      const released = await prewarmOf(cluster, 'cold', (p) => conditionOf(p, 'Released')?.status === 'True');
+      expect(conditionOf(released, 'Released')?.reason).toBe('QuotaReservedCold');
+      await removeJob(cluster, 'cold');
+    });
+  }, 90_000);
+
+  test('with a hold waits with quota reserved until it is warm, under a deadline that was stamped first', async () => {
+    await slow(async (end) => {
+      const { image } = await pushImage(cluster, 'held');
+      await cluster.client.create(gang('held', image, { annotations: prewarm('10m') }));
+      const held = await workloadOf(cluster, 'held', (w) => reserved(w) && w.metadata.annotations?.['harbinger.dev/hold-deadline'] !== undefined);
+      expect(checkOf(held).state).toBe('Pending');
+      const since = held['status'].conditions.find((c: { type: string }) => c.type === 'QuotaReserved').lastTransitionTime as string;
+      expect(Date.parse(held.metadata.annotations?.['harbinger.dev/hold-deadline'] ?? '') - Date.parse(since)).toBe(600_000);
+      const told = await workloadOf(cluster, 'held', (w) => checkOf(w).message.includes('held until'));
+      expect(checkOf(told).message).toMatch(/\d\/3 nodes warm.*held until .*Z at the latest/);
+      await end();
+      await workloadOf(cluster, 'held', admitted, 60_000);
+      const released = await prewarmOf(cluster, 'held', (p) => conditionOf(p, 'Released')?.status === 'True');
+      expect(conditionOf(released, 'Released')?.reason).toBe('WarmVerified');
+      await removeJob(cluster, 'held');
+    });
+  }, 120_000);
+
+  test('whose hold is over is let go cold', async () => {
+    await slow(async () => {
+      const { image } = await pushImage(cluster, 'late');
+      await cluster.client.create(gang('late', image, { annotations: prewarm('6s') }));
+      const workload = await workloadOf(cluster, 'late', admitted, 60_000);
+      expect(checkOf(workload).message).toContain('the hold of 6s is over');
+      const released = await prewarmOf(cluster, 'late', (p) => conditionOf(p, 'Released')?.status === 'True');
+      expect(conditionOf(released, 'Released')?.reason).toBe('DeadlineExceeded');
+      await removeJob(cluster, 'late');
+    });
+  }, 90_000);
+
+  test('is let go by the watchdog at its deadline while the controller is dead', async () => {
+    await slow(async () => {
+      const { image } = await pushImage(cluster, 'orphaned');
+      await cluster.client.create(gang('orphaned', image, { annotations: prewarm('12s') }));
+      await workloadOf(cluster, 'orphaned', (w) => reserved(w) && w.metadata.annotations?.['harbinger.dev/hold-deadline'] !== undefined);
+      const controller = harbinger.controllers[0];
+      await controller?.kill();
+      const workload = await workloadOf(cluster, 'orphaned', admitted, 60_000);
+      expect(checkOf(workload).message).toContain('DeadlineExceeded');
+      await controller?.start();
+      await controller?.untilReady();
+      await removeJob(cluster, 'orphaned');
+    });
+  }, 120_000);
+
+  test('that opts out while it is queued is let go and its pullers leave', async () => {
+    const { image, resolved } = await pushImage(cluster, 'regret');
+    await cluster.client.create(gang('blocker', blockerImage));
+    await workloadOf(cluster, 'blocker', admitted);
+    await cluster.client.create(gang('regret', image, { jobAnnotations: prewarm() }));
+    await prewarmOf(cluster, 'regret', ready);
+    await cluster.client.patch('batch/v1/Job', `${NS}/regret`, { metadata: { annotations: { 'harbinger.dev/prewarm': 'false' } } });
+    const released = await prewarmOf(cluster, 'regret', (p) => conditionOf(p, 'Released')?.status === 'True');
+    expect(conditionOf(released, 'Released')?.reason).toBe('OptedOut');
+    await pullersGone(cluster, resolved);
+    await removeJob(cluster, 'blocker');
+    await removeJob(cluster, 'regret');
+  }, 90_000);
+
+  describe('on nodes that do not keep their word (P4)', () => {
+    /** A queued gang whose images cannot all become warm while `fault` holds on fake-2; each has an image of its own. */
+    async function queued(name: string, fault: () => Promise<void>): Promise<void> {
+      const { image } = await pushImage(cluster, name);
+      await cluster.client.create(gang('blocker', blockerImage));
+      await workloadOf(cluster, 'blocker', admitted);
+      await fault();
+      await cluster.client.create(gang(name, image, { annotations: prewarm() }));
+    }
+    const clear = async (name: string): Promise<void> => {
+      await removeJob(cluster, name);
+      await removeJob(cluster, 'blocker');
+    };
+
+    test('a node that runs the puller without the image is not warm, and is once it stops lying', async () => {
+      await queued('lied', () => knob(cluster, 'fake-2', knobNames.lie, 'true'));
+      const short = await prewarmOf(cluster, 'lied', (p) => p['status']?.nodes?.warm === 2, 60_000);
+      const liars = (await pullersOf(cluster, short['status'].targets[0].images[0].resolved)).filter((p) => p['spec'].nodeName === 'fake-2');
+      // The positive control: it does claim to run.
+      await cluster.client.watchUntil('v1/Pod', `harbinger-system/${liars[0]?.metadata.name ?? ''}`, (p) => p['status'].phase === 'Running');
+      expect(ready(await prewarmOf(cluster, 'lied'))).toBe(false);
+      expect(checkOf(await workloadOf(cluster, 'lied')).state).toBe('Pending');
+      await knob(cluster, 'fake-2', knobNames.lie, null);
+      await cluster.client.delete('v1/Pod', `harbinger-system/${liars[0]?.metadata.name ?? ''}`);
+      await prewarmOf(cluster, 'lied', ready, 60_000);
+      await clear('lied');
+    }, 150_000);
+
+    test('a node that is not Ready takes warmth and check back', async () => {
+      await queued('flapping', () => Promise.resolve());
+      await workloadOf(cluster, 'flapping', (w) => checkOf(w)?.state === 'Ready');
+      await knob(cluster, 'fake-3', knobNames.notReady, 'true');
+      const lost = await prewarmOf(cluster, 'flapping', (p) => !ready(p), 60_000);
+      expect(conditionOf(lost, 'Ready')?.message).toContain('fake-3');
+      await workloadOf(cluster, 'flapping', (w) => checkOf(w)?.state === 'Pending');
+      await knob(cluster, 'fake-3', knobNames.notReady, null);
+      await workloadOf(cluster, 'flapping', (w) => checkOf(w)?.state === 'Ready', 60_000);
+      await clear('flapping');
+    }, 150_000);
+
+    test('a lost puller takes warmth back until it is proven again', async () => {
+      await queued('lost', () => Promise.resolve());
+      const warm = await prewarmOf(cluster, 'lost', ready);
+      const [victim] = await pullersOf(cluster, warm['status'].targets[0].images[0].resolved);
+      const before = Date.now();
+      await cluster.client.delete('v1/Pod', `harbinger-system/${victim?.metadata.name ?? ''}`);
+      await prewarmOf(cluster, 'lost', (p) => Date.parse(p['status'].conditions.find((c: { type: string }) => c.type === 'Ready').lastTransitionTime) >= before - 1000 && ready(p), 60_000);
+      await clear('lost');
+    }, 90_000);
+  });
+
+  test('no call of the controller was forbidden, and nothing was listed in one piece', () => {
+    const calls = cluster.audit.query({ user: 'system:serviceaccount:harbinger-system:harbinger-controller' });
+    expect(calls.length).toBeGreaterThan(0);
+    expect(calls.filter((e) => e.code === 403).map((e) => `${e.verb} ${e.resource}`)).toEqual([]);
+    const lists = calls.filter((e) => e.verb === 'list');
+    expect(lists.length).toBeGreaterThan(0);
+    expect(lists.filter((e) => !e.uri.includes('limit=')).map((e) => e.uri)).toEqual([]);
+  });
+
+  /** Runs `body` while no pull ends; `end` lets them end. */
+  async function slow(body: (end: () => Promise<void>) => Promise<void>): Promise<void> {
+    const all = (value: string | null) => Promise.all(cluster.fakeNodes.names.map((n) => knob(cluster, n, knobNames.hang, value)));
+    await all('true');
+    try {
+      await body(async () => void (await all(null)));
+    } finally {
+      await all(null);
+    }
+  }
 });
