@@ -1,5 +1,6 @@
 import { findCondition, isTrue } from '../src/api/conditions.js';
 import type { Raw } from '../test/cluster/client.js';
+import { sleep } from '../test/cluster/until.js';
 import type { LegName } from '../src/cli/timeline/model.js';
 import { gangTimes, isRunning, quotaFree } from './gang-times.js';
 import type { LegNames } from './gang-times.js';
@@ -8,6 +9,12 @@ import type { MeasuredLeg } from './report.js';
 import { CHECK, NAMESPACE, STEP_DEADLINE_MS } from './settings.js';
 import { brief, podsOf, removeJob, workloadOf } from './stage.js';
 import type { Stage } from './stage.js';
+
+/**
+ * Pause in every leg before its blocker ends: a start of two seconds is not measured in the wake of what the leg did before it
+ * (a pull that has just been unpacked, a Job that is being removed, kubectl).
+ */
+const QUIET_MS = 3000;
 
 /** What a leg does beside being measured; each is called when the API has shown the moment. */
 export interface LegScript {
@@ -49,6 +56,7 @@ export async function playLeg(stage: Stage, script: LegScript): Promise<Measured
   const warmed = await script.queued?.(workload, names.job);
   await checkReadyWithoutQuota(stage, names.job);
 
+  await sleep(QUIET_MS);
   narrator.doing('the blocker ends');
   await client.delete('batch/v1/Job', `${NAMESPACE}/${names.blocker}`, { propagationPolicy: 'Background' });
   await untilAdmitted(stage, names, script);
