@@ -41,7 +41,7 @@ const TRANSIENT: ReadonlySet<FailureReason> = new Set<FailureReason>(['RegistryE
 export function judgeReady(snapshot: PrewarmSnapshot, record: RecordUpdate, { lifecycle }: { lifecycle: Lifecycle }): Verdict {
   return (
     spec(snapshot, lifecycle) ??
-    images(record) ??
+    images(record, snapshot.lookups) ??
     nodes(snapshot) ??
     warm(snapshot, record) ??
     deadline(snapshot, lifecycle) ??
@@ -64,23 +64,16 @@ function spec({ candidates, prewarm }: PrewarmSnapshot, lifecycle: Lifecycle): V
   return undefined;
 }
 
-function images({ targets }: RecordUpdate): Verdict | undefined {
+function images({ targets }: RecordUpdate, lookups: PrewarmSnapshot['lookups']): Verdict | undefined {
   const open = targets.flatMap((t) => t.images).filter((i) => i.resolved === undefined);
-  const failed = open.find((i) => i.outcome !== undefined);
-  if (failed !== undefined) {
-    const { reason, hopeless } = REASON_OF_OUTCOME[failed.outcome ?? ''] ?? { reason: 'RegistryError', hopeless: false };
-    return { ...no(reason, `${failed.source}: ${failed.message ?? failed.outcome ?? ''}`, hopeless), unresolvedReason: reason };
+  for (const { source } of open) {
+    const lookup = lookups.get(source);
+    if (lookup === undefined || lookup.ok) continue;
+    const reason = REASON[lookup.reason];
+    return { ...no(reason, `${source}: ${lookup.message}`, !TRANSIENT.has(lookup.reason)), unresolvedReason: reason };
   }
   return open.length === 0 ? undefined : no('ResolvingImages', `looking up ${open.map((i) => i.source).slice(0, 3).join(', ')}${open.length > 3 ? ', …' : ''}`);
 }
-
-const REASON_OF_OUTCOME: Record<string, { reason: ReadyReason; hopeless: boolean }> = {
-  unparsable: { reason: 'Invalid', hopeless: true },
-  'auth-denied': { reason: 'AuthDenied', hopeless: true },
-  'variant-missing': { reason: 'ImageNotFound', hopeless: true },
-  'no-candidate': { reason: 'ImageNotFound', hopeless: true },
-  'platform-missing': { reason: 'PlatformMissing', hopeless: true },
-};
 
 function nodes({ candidates, prewarm, progress }: PrewarmSnapshot): Verdict | undefined {
   if (candidates.desired > 0) return progress === undefined ? no('Pending', 'waiting for the first plan') : undefined;
