@@ -16,6 +16,7 @@ import { Guard } from './guard.js';
 import { AdmissionCheckReconciler } from './holds/admission-checks.js';
 import { KueueCheckReconciler } from './holds/kueue-check.js';
 import { Lookups } from './lookups.js';
+import { PrewarmMetrics } from './metrics.js';
 import { PlannerLoop } from './planner-loop.js';
 import { PrewarmReconciler } from './prewarm/reconciler.js';
 
@@ -55,12 +56,13 @@ export class Manager {
       namespaceLabels: (name) => caches.namespaces.get(name)?.labels ?? {},
       clock,
     });
+    const numbers = new PrewarmMetrics(metrics);
     const base = { caches, views, actuator, guard, config, clock };
     this.#caches = caches;
     this.#views = views;
-    this.#planner = new PlannerLoop({ ...base, namespace, program: options.pullerImage, onChange: (key) => this.#queues.prewarms.add(key) });
+    this.#planner = new PlannerLoop({ ...base, metrics: numbers, namespace, program: options.pullerImage, onChange: (key) => this.#queues.prewarms.add(key) });
     const gangs = new GangReconciler({ caches, views, actuator, mode: () => config().mode });
-    const prewarms = new PrewarmReconciler({ ...base, planner: this.#planner, lookups, events: options.events });
+    const prewarms = new PrewarmReconciler({ ...base, metrics: numbers, planner: this.#planner, lookups, events: options.events });
     const checks = new KueueCheckReconciler(base);
     const admissionChecks = new AdmissionCheckReconciler(base);
     const queue = (name: string, concurrency: number, reconcile: (key: string) => Promise<Result>): WorkQueue =>

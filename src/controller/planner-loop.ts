@@ -16,6 +16,7 @@ import type { Caches } from './caches.js';
 import { canonical } from './decide-gang.js';
 import type { GangViews } from './gang-views.js';
 import type { Guard } from './guard.js';
+import type { PrewarmMetrics } from './metrics.js';
 import type { PrewarmPlan } from './planning.js';
 import { planAll } from './planning.js';
 
@@ -24,6 +25,7 @@ export interface PlannerLoopOptions {
   views: GangViews;
   actuator: Actuator;
   guard: Guard;
+  metrics: PrewarmMetrics;
   config: () => HarbingerConfig;
   clock: Clock;
   namespace: string;
@@ -75,6 +77,7 @@ export class PlannerLoop {
     const world = this.#world(now);
     const { grants, plans } = planAll({ prewarms: this.#prewarms(), nodes: caches.nodes.list(), world, config: config(), now });
     this.#publish(plans);
+    this.#options.metrics.count(caches.prewarms.list());
     const after = await this.#engine.run(engineSteps(grants, caches.sets.list(), { namespace, program }), now);
     const busy = [...world.pulls.values()].some((states) => [...states.values()].some((s) => s.inFlight));
     return { after: Math.min(after ?? IDLE_MS, busy ? BUSY_MS : IDLE_MS) };

@@ -14,6 +14,7 @@ import { canonical } from '../decide-gang.js';
 import type { GangViews } from '../gang-views.js';
 import type { Guard } from '../guard.js';
 import type { Lookups } from '../lookups.js';
+import type { PrewarmMetrics } from '../metrics.js';
 import type { PlannerLoop } from '../planner-loop.js';
 import type { PrewarmPlan } from '../planning.js';
 import { signatureOf } from '../planning.js';
@@ -30,6 +31,7 @@ export interface PrewarmReconcilerOptions {
   actuator: Actuator;
   events: EventRecorder;
   guard: Guard;
+  metrics: PrewarmMetrics;
   config: () => HarbingerConfig;
   clock: Clock;
 }
@@ -125,7 +127,10 @@ export class PrewarmReconciler {
       if (isConflict(error)) throw new Waiting('a newer version of the object is on its way', CONFLICT_MS);
       throw error;
     }
-    for (const event of events) this.#options.events.event({ regarding: regardingOf(prewarm), action: 'Prewarm', ...event });
+    this.#options.metrics.wrote(prewarm.status, status);
+    for (const event of events) {
+      for (const regarding of regardingOf(prewarm)) this.#options.events.event({ regarding, action: 'Prewarm', ...event });
+    }
   }
 }
 
@@ -143,10 +148,12 @@ function isReady({ conditions }: PrewarmDecision['status']): boolean {
   return conditions?.some((c) => c.type === 'Ready' && c.status === 'True') === true;
 }
 
-/** Events stand on the job, where its owner looks; on the object itself where it was made by hand. */
-function regardingOf(prewarm: ImagePrewarm): ReturnType<typeof referenceOf> {
+/** Events stand on the object, and on the job where its owner looks. */
+function regardingOf(prewarm: ImagePrewarm): ReturnType<typeof referenceOf>[] {
   const { gangRef } = prewarm.spec;
   const owner = prewarm.metadata.ownerReferences?.find((o) => o.uid === gangRef?.uid);
-  if (owner === undefined) return referenceOf(prewarm);
-  return { apiVersion: owner.apiVersion, kind: owner.kind, name: owner.name, uid: owner.uid, namespace: prewarm.metadata.namespace ?? '' };
+  const own = referenceOf(prewarm);
+  if (owner === undefined) return [own];
+  const { apiVersion, kind, name, uid } = owner;
+  return [own, { apiVersion, kind, name, uid, namespace: prewarm.metadata.namespace ?? '' }];
 }

@@ -1,0 +1,57 @@
+import type { ImagePrewarmStatus } from '../api/kinds/image-prewarm.js';
+import type { ImagePrewarm } from '../api/kinds/index.js';
+import { READY_REASONS, RELEASE_REASONS } from '../api/reasons.js';
+import type { Metrics } from '../observe/metrics.js';
+
+const NODE_STATES = ['warm', 'pulling', 'pending', 'failed'] as const;
+
+/** Seconds from the first pull of a prewarm to all nodes warm: a small image on a LAN to 100 GB over a slow registry. */
+const WARM_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200];
+
+/** What an operator watches over all gangs; names of gangs are no labels, they are unbounded. */
+export class PrewarmMetrics {
+  readonly #nodes;
+  readonly #prewarms;
+  readonly #released;
+  readonly #seconds;
+
+  constructor(metrics: Metrics) {
+    this.#nodes = metrics.gauge('harbinger_prewarm_nodes', 'Nodes that ImagePrewarms want, by state.', { state: NODE_STATES });
+    this.#prewarms = metrics.gauge('harbinger_prewarms', 'ImagePrewarms by reason of condition Ready.', {
+      reason: READY_REASONS,
+    });
+    this.#released = metrics.counter('harbinger_gangs_released_total', 'Gangs that were let go, by reason.', {
+      reason: RELEASE_REASONS,
+    });
+    this.#seconds = metrics.histogram(
+      'harbinger_prewarm_duration_seconds',
+      'From the first pull to all nodes warm.',
+      {},
+      WARM_BUCKETS,
+    );
+  }
+
+  /** Counts all ImagePrewarms anew: a gauge that is derived cannot drift. */
+  count(prewarms: readonly ImagePrewarm[]): void {
+    const reasonOf = ({ status }: ImagePrewarm) => status?.conditions?.find((c) => c.type === 'Ready')?.reason ?? 'Pending';
+    for (const reason of READY_REASONS) this.#prewarms.set({ reason }, prewarms.filter((p) => reasonOf(p) === reason).length);
+    // A gang that has its images keeps its last sums for people; nothing is wanted for it any more.
+    const wanting = prewarms.filter((p) => reasonOf(p) !== 'Finished');
+    for (const state of NODE_STATES)
+      this.#nodes.set(
+        { state },
+        wanting.reduce((sum, p) => sum + (p.status?.nodes?.[state] ?? 0), 0),
+      );
+  }
+
+  /** After a status was written: counts a release and the time to warm, each once in the life of an object. */
+  wrote(before: ImagePrewarmStatus | undefined, after: ImagePrewarmStatus): void {
+    const released = (status: ImagePrewarmStatus | undefined) =>
+      status?.conditions?.find((c) => c.type === 'Released' && c.status === 'True')?.reason;
+    const reason = released(after);
+    if (reason !== undefined && released(before) === undefined) this.#released.inc({ reason });
+    if (before?.completionTime !== undefined || after.completionTime === undefined || after.startTime === undefined) return;
+    const seconds = (Date.parse(after.completionTime) - Date.parse(after.startTime)) / 1000;
+    if (seconds >= 0) this.#seconds.observe(seconds);
+  }
+}
