@@ -1,3 +1,4 @@
+import { formatTime } from '../../api/duration.js';
 import { CHECK_CONTROLLER } from '../../api/names.js';
 import type { Result } from '../../kube/work-queue.js';
 import type { Clock } from '../../observe/clock.js';
@@ -18,7 +19,7 @@ export class AdmissionCheckReconciler {
     const check = caches.checks.get(name);
     if (check === undefined || check.controllerName !== CHECK_CONTROLLER) return {};
     const { problem } = parametersOf(check, caches.checkConfigs);
-    const condition = activeCondition(check, problem, new Date(clock.now()).toISOString());
+    const condition = activeCondition(check, problem, formatTime(clock.now()));
     if (condition !== undefined) await actuator.perform({ type: 'activate-check', name, condition });
     return {};
   }

@@ -1,3 +1,4 @@
+import { formatTime } from '../../api/duration.js';
 import type { ImagePrewarm } from '../../api/kinds/index.js';
 import { ANNOTATION } from '../../api/names.js';
 import { keyOf } from '../../api/object.js';
@@ -94,7 +95,7 @@ export class KueueCheckReconciler {
   }
 
   async #stamp(workload: WorkloadView, deadline: number): Promise<void> {
-    const value = new Date(deadline).toISOString();
+    const value = formatTime(deadline);
     const pointer = `/metadata/annotations/${ANNOTATION.holdDeadline.replaceAll('~', '~0').replaceAll('/', '~1')}`;
     const ops: PatchOp[] = [
       ...(workload.hasAnnotations ? [] : [{ op: 'add', path: '/metadata/annotations', value: {} } as const]),
@@ -105,7 +106,7 @@ export class KueueCheckReconciler {
 
   async #write(workload: WorkloadView, writes: readonly CheckWrite[], now: number): Promise<void> {
     const { actuator, guard } = this.#options;
-    const ops = writes.flatMap((write) => opsOf(workload, write, new Date(now).toISOString()));
+    const ops = writes.flatMap((write) => opsOf(workload, write, formatTime(now)));
     if (writes.some((w) => w.state === 'Ready')) guard.lettingGo(workload.gang.uid);
     this.#told.set(workload.key, now);
     await actuator.perform({ type: 'write-check', workload: this.#seen(workload), ops });

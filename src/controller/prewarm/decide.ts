@@ -45,7 +45,7 @@ export function decidePrewarm(snapshot: PrewarmSnapshot, context: DecideContext)
   const before = prewarm.status ?? {};
   const record = updateRecord(snapshot);
   const verdict = judgeReady(snapshot, record, context);
-  const at = new Date(context.now).toISOString();
+  const at = formatTime(context.now);
   const status: ImagePrewarmStatus = {
     ...before,
     observedGeneration: prewarm.metadata.generation ?? 0,
@@ -65,7 +65,7 @@ function identity({ prewarm, gang }: PrewarmSnapshot): Partial<ImagePrewarmStatu
     placement: targets.every((t) => t.nodes.names !== undefined) ? 'Assigned' : 'Candidates',
     ...(gangRef === undefined ? {} : { gang: `${gangRef.kind}/${gangRef.name}` }),
     ...(gang === undefined ? {} : { queue: gang.gang.queue }),
-    ...(gang?.deadline === undefined ? {} : { holdDeadline: new Date(gang.deadline).toISOString() }),
+    ...(gang?.deadline === undefined ? {} : { holdDeadline: formatTime(gang.deadline) }),
   };
 }
 
@@ -85,7 +85,7 @@ function sums(snapshot: PrewarmSnapshot, { lifecycle }: DecideContext): Partial<
 }
 
 function times({ prewarm, progress }: PrewarmSnapshot, verdict: Verdict, { now }: DecideContext): Partial<ImagePrewarmStatus> {
-  const at = new Date(now).toISOString();
+  const at = formatTime(now);
   const begun = progress !== undefined && progress.warm + progress.pulling + progress.failures.length > 0;
   return {
     ...(prewarm.status?.startTime === undefined && begun ? { startTime: at } : {}),
