@@ -71,7 +71,7 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
 
   const health = new HealthServer({ port: options.healthPort, metrics, log });
   health.check('certificates', () => certs.keeper.problem);
-  health.check('caches', () => facts.problem);
+  health.check('caches', () => facts.staleness);
   await health.start();
   await server.listen();
   lag.start();

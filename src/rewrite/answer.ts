@@ -1,3 +1,5 @@
+import { formatBytes, parseQuantity } from '../api/quantity.js';
+import type { AccelerationPolicySpec } from '../api/kinds/acceleration-policy.js';
 import { format } from '../images/reference.js';
 import type { RegistryPort } from '../images/registry-port.js';
 import { resolveSource } from '../images/resolve.js';
@@ -31,6 +33,14 @@ export async function findAnswer(
     const verdict = reason === 'RegistryError' ? 'unknown' : 'no';
     return { answer: { outcome, message }, steps: [{ step: 'source', detail: message, verdict }] };
   }
+  const excess = sizeProblem(policy.spec, source.sizeBytes);
+  if (excess !== undefined) {
+    const steps: Step[] = [
+      { step: 'source', detail: `${format(reference)} is ${source.digest}`, verdict: 'yes' },
+      { step: 'size limit', detail: excess, verdict: 'no' },
+    ];
+    return { answer: { outcome: 'too-large', sourceDigest: source.digest, message: excess }, steps, sizeBytes: source.sizeBytes };
+  }
   const { variants: rules, freshness, output } = policy.spec;
   const found = await findVariant({ source, rules, freshness, output, port, ...wanted });
   const details = { sourceDigest: source.digest, format: found.format, message: found.message };
@@ -39,4 +49,11 @@ export async function findAnswer(
       ? { ...details, outcome: found.outcome, image: found.image }
       : { ...details, outcome: found.outcome };
   return { answer, steps: found.evidence, sizeBytes: source.sizeBytes };
+}
+
+/** Why an image of so many compressed bytes is too large for a policy, or undefined. An image of unknown size is not. */
+export function sizeProblem({ maxImageSize }: AccelerationPolicySpec, sizeBytes: number | undefined): string | undefined {
+  const limit = maxImageSize === undefined ? undefined : parseQuantity(maxImageSize);
+  if (limit === undefined || sizeBytes === undefined || sizeBytes <= limit) return undefined;
+  return `the source has ${formatBytes(sizeBytes)} compressed, more than maxImageSize ${String(maxImageSize)} of the policy`;
 }

@@ -60,8 +60,8 @@ export function questionsOf(situation: Situation): Question[] {
 }
 
 /**
- * Decides about every container of a Pod that is not skipped as a whole. Total: a question without an answer is one whose answer
- * did not come within the budget. Order: opt-out, record of the gang, policy.
+ * Decides about every container of a Pod that is not skipped as a whole, and about its image volumes that the gang has a record of.
+ * Total: a question without an answer is one whose answer did not come within the budget. Order: opt-out, record of the gang, policy.
  */
 export function decide(situation: Situation, answers: ReadonlyMap<string, Answer>): Verdict[] {
   return judgeAll(situation, (question) => answers.get(question.key));
@@ -72,7 +72,9 @@ type Lookup = (question: Question) => Answer | undefined;
 function judgeAll(situation: Situation, lookup: Lookup): Verdict[] {
   const { pod, namespace } = situation;
   const claims = claimedSources(pod);
-  return pod.containers.map((container) => {
+  // Policies are about programs that start; a volume is only kept equal to what was warmed for its gang.
+  const judged = pod.containers.filter((c) => c.kind === 'container' || isRecorded(c.image, situation.records));
+  return judged.map((container) => {
     const judge = (source: string): Decision => evaluate(container.name, source, situation, lookup);
     const skip = skipContainer(container, pod, namespace);
     if (skip !== undefined)
@@ -87,6 +89,11 @@ function judgeAll(situation: Situation, lookup: Lookup): Verdict[] {
     const decision = judge(container.image);
     return { decision, container, already: decision.outcome === 'already-accelerated' };
   });
+}
+
+function isRecorded(image: string, records: readonly GangRecord[]): boolean {
+  const reading = parseReference(image);
+  return findResolved(records, image) !== undefined || (reading.ok && findRecorded(records, reading.reference) !== undefined);
 }
 
 /** Decides as if the user had written `source`; the caller checks a claimed source against the image that really stands there. */

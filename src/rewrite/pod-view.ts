@@ -1,13 +1,15 @@
 import type { Json } from '../api/json.js';
-import { list, record, records, string, stringMap } from '../api/json.js';
+import { at, list, record, records, string, stringMap } from '../api/json.js';
 import { ANNOTATION } from '../api/names.js';
 
-/** One container of a Pod as it stands in this review. */
+/** One container or image volume of a Pod as it stands in this review. */
 export interface PodContainer {
+  kind: 'container' | 'volume';
+  /** Its name; that of a volume as `volume/NAME`, which no container can have. */
   name: string;
   image: string;
   pullPolicy: string | undefined;
-  /** JSON pointer of its image; nothing else of the container is ever touched. */
+  /** JSON pointer of its image; nothing else of it is ever touched. */
   pointer: string;
 }
 
@@ -15,7 +17,7 @@ export interface PodContainer {
 export interface PodView {
   labels: Readonly<Record<string, string>>;
   annotations: Readonly<Record<string, string>>;
-  /** Init containers (sidecars among them) first, then containers. */
+  /** Init containers (sidecars among them) first, then containers, then image volumes. */
   containers: readonly PodContainer[];
   raw: Json;
 }
@@ -27,7 +29,12 @@ export function viewPod(value: unknown): PodView | undefined {
   const spec = record(raw?.['spec']);
   if (raw === undefined || metadata === undefined || spec === undefined) return undefined;
   const containers = ['initContainers', 'containers'].flatMap((field) => readContainers(spec[field], `/spec/${field}`));
-  return { labels: stringMap(metadata['labels']), annotations: stringMap(metadata['annotations']), containers, raw };
+  return {
+    labels: stringMap(metadata['labels']),
+    annotations: stringMap(metadata['annotations']),
+    containers: [...containers, ...readVolumes(spec['volumes'])],
+    raw,
+  };
 }
 
 /** Containers without a name or image are left to the API server, which refuses them with a message of its own. */
@@ -36,7 +43,19 @@ function readContainers(value: unknown, pointer: string): PodContainer[] {
     const container = record(entry);
     const [name, image] = [string(container?.['name']), string(container?.['image'])];
     if (name === undefined || image === undefined) return [];
-    return [{ name, image, pullPolicy: string(container?.['imagePullPolicy']), pointer: `${pointer}/${i}/image` }];
+    const pullPolicy = string(container?.['imagePullPolicy']);
+    return [{ kind: 'container', name, image, pullPolicy, pointer: `${pointer}/${i}/image` }];
+  });
+}
+
+/** Volumes with an image; an empty reference is allowed by the API server and names nothing. */
+function readVolumes(value: unknown): PodContainer[] {
+  return (list(value) ?? []).flatMap((entry, i) => {
+    const source = at(record(entry) ?? {}, 'image');
+    const [name, image] = [string(record(entry)?.['name']), string(source['reference'])];
+    if (name === undefined || image === undefined || image === '') return [];
+    const pullPolicy = string(source['pullPolicy']);
+    return [{ kind: 'volume', name: `volume/${name}`, image, pullPolicy, pointer: `/spec/volumes/${i}/image/reference` }];
   });
 }
 

@@ -29,6 +29,14 @@ interface PrewarmView {
   record: GangRecord;
 }
 
+/**
+ * How long a replica counts as up to date without a word from the API server, which sends a bookmark a minute; and how long where
+ * it knows that it cannot follow. A restarting API server has every replica reconnect within seconds, and they shall not all
+ * become unready for that.
+ */
+const SILENCE_MS = 150_000;
+const TROUBLE_MS = 15_000;
+
 /** How long a Pod may wait for a namespace that was made a moment ago and is not cached yet. */
 const NAMESPACE_LOOKUP_MS = 300;
 
@@ -59,19 +67,30 @@ export class Facts {
   }
 
   start(): void {
-    for (const reflector of this.#all()) reflector.start();
+    for (const [, reflector] of this.#all()) reflector.start();
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.#all().map((r) => r.stop()));
+    await Promise.all(this.#all().map(([, r]) => r.stop()));
   }
 
   /** Why admissions cannot be judged yet, or undefined. Once synced it stays so: an older cache beats none. */
   get problem(): string | undefined {
-    const waiting = Object.entries({ policies: this.#policies, namespaces: this.#namespaces, prewarms: this.#prewarms }).find(
-      ([, r]) => !r.hasSynced,
-    );
+    const waiting = this.#all().find(([, r]) => !r.hasSynced);
     return waiting === undefined ? undefined : `${waiting[0]}: ${waiting[1].problem ?? 'not listed yet'}`;
+  }
+
+  /**
+   * Why new admissions should go to other replicas, or undefined. One that no longer follows would go on to pin gangs to records
+   * that have changed, while its neighbours pin the new ones. What still reaches it is answered from what it has.
+   */
+  get staleness(): string | undefined {
+    const now = this.#options.clock.now();
+    const stale = this.#all().find(([, r]) => now - r.lastContactMs > (r.problem === undefined ? SILENCE_MS : TROUBLE_MS));
+    if (this.problem !== undefined || stale === undefined) return this.problem;
+    const [name, { lastContactMs, problem }] = stale;
+    const silence = `nothing heard from the API server for ${Math.round((now - lastContactMs) / 1000)} s`;
+    return `${name}: ${silence}${problem === undefined ? '' : ` (${problem})`}`;
   }
 
   /** Valid policies in the order in which they are asked. */
@@ -98,8 +117,12 @@ export class Facts {
     return gangUids.flatMap((uid) => this.#prewarms.byIndex('gang', gangIndex(namespace, uid)).map((view) => view.record));
   }
 
-  #all(): { start(): void; stop(): Promise<void> }[] {
-    return [this.#policies, this.#namespaces, this.#prewarms];
+  #all(): [string, Pick<Reflector<unknown>, 'start' | 'stop' | 'hasSynced' | 'problem' | 'lastContactMs'>][] {
+    return [
+      ['policies', this.#policies],
+      ['namespaces', this.#namespaces],
+      ['prewarms', this.#prewarms],
+    ];
   }
 
   #takePolicies(now: PolicyReading | undefined, before: PolicyReading | undefined): void {
