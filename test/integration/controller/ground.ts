@@ -30,9 +30,9 @@ export interface Pushed {
   digest: string;
 }
 
-/** Pushes an image of `bytes` incompressible bytes; another seed gives another image under the same tag. */
-export async function pushImage(cluster: Cluster, repository: string, { tag = 'v1', seed = repository, bytes = 200_000 } = {}): Promise<Pushed> {
-  const image = await payloadImage({ seed, bytes, files: 1, bare: true });
+/** Pushes an image of `bytes` incompressible bytes; another seed gives another image under the same tag. Only with a shell (`bare: false`) does it run on real nodes. */
+export async function pushImage(cluster: Cluster, repository: string, { tag = 'v1', seed = repository, bytes = 200_000, bare = true } = {}): Promise<Pushed> {
+  const image = await payloadImage({ seed, bytes, files: 1, bare });
   const { host } = cluster.registry;
   await push(image, { host, repository, tags: [tag] });
   return { image: `${host}/${repository}:${tag}`, digest: image.digest, resolved: `${host}/${repository}@${image.digest}` };
