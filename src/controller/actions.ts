@@ -6,6 +6,7 @@ import type { KubePort, ObjectName, PatchOp } from '../kube/port.js';
 import { RESOURCE, apiVersionOf } from '../kube/resources.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
+import type { PolicyStatus } from './policies.js';
 
 /** A namespaced object whose state was read at `resourceVersion`: a write that comes too late fails with a conflict. */
 interface Seen {
@@ -27,7 +28,8 @@ export type Action =
   | { type: 'delete-pullers'; set: ObjectName & { uid: string } }
   | { type: 'stamp-deadline'; workload: Seen; ops: readonly PatchOp[] }
   | { type: 'write-check'; workload: Seen; ops: readonly PatchOp[] }
-  | { type: 'activate-check'; name: string; condition: Condition };
+  | { type: 'activate-check'; name: string; condition: Condition }
+  | { type: 'write-policy-status'; name: string; status: PolicyStatus };
 
 export type ActionType = Action['type'];
 
@@ -42,6 +44,7 @@ export const ACTION_TYPES = Object.keys({
   'stamp-deadline': 0,
   'write-check': 0,
   'activate-check': 0,
+  'write-policy-status': 0,
 } satisfies Record<ActionType, 0>) as ActionType[];
 
 export interface ActuatorOptions {
@@ -91,6 +94,8 @@ export class Actuator {
         return client.patch(RESOURCE.workloads, nameOf(action.workload), { type: 'json', ops: guarded(action) }, { subresource: 'status' });
       case 'activate-check':
         return client.apply(RESOURCE.admissionChecks, checkObject(action), FIELD_MANAGER.checks, { subresource: 'status' });
+      case 'write-policy-status':
+        return client.apply(RESOURCE.accelerationPolicies, policyObject(action), FIELD_MANAGER.status, { subresource: 'status' });
     }
   }
 }
@@ -111,4 +116,8 @@ function statusObject({ prewarm, status }: { prewarm: Seen; status: ImagePrewarm
 function checkObject({ name, condition }: { name: string; condition: Condition }): KubeObject {
   const resource = RESOURCE.admissionChecks;
   return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata: { name }, status: { conditions: [condition] } } as KubeObject;
+}
+
+function policyObject({ name, status }: { name: string; status: PolicyStatus }): KubeObject {
+  return { apiVersion: API_VERSION, kind: 'AccelerationPolicy', metadata: { name }, status } as KubeObject;
 }

@@ -18,10 +18,10 @@ import { nodeFacts } from '../placement/node-facts.js';
 import { projectPullerPod, projectPullerSet } from '../preheat/backends/daemonset/project.js';
 import type { PullerPod } from '../preheat/evidence.js';
 import type { PullerSet } from '../preheat/world.js';
-import type { Policy } from '../rewrite/policy-match.js';
-import { readPolicy } from '../rewrite/policy-match.js';
 import type { FlavorView, WorkloadView } from './gang-sources/kueue.js';
 import { flavorsOfQueue, projectFlavor, projectWorkload } from './gang-sources/kueue.js';
+import type { PolicyView } from './policies.js';
+import { projectPolicy } from './policies.js';
 
 /** Annotations of an owner that may opt its gang in; its UID finds it. */
 export interface OwnerView {
@@ -86,7 +86,7 @@ export class Caches {
   readonly namespaces: Reflector<NamespaceView>;
   readonly jobs: Reflector<OwnerView>;
   readonly prewarms: Reflector<ImagePrewarm>;
-  readonly policies: Reflector<Policy | undefined>;
+  readonly policies: Reflector<PolicyView>;
   readonly sets: Reflector<PullerSet>;
   readonly pods: Reflector<PullerPod>;
   readonly rejections: Reflector<RejectionView>;
@@ -118,10 +118,7 @@ export class Caches {
     this.prewarms = follow(RESOURCE.imagePrewarms, (raw) => withoutManagedFields(raw) as unknown as ImagePrewarm, {
       indexes: { gang: (p) => (p.spec.gangRef === undefined ? [] : [p.spec.gangRef.uid]) },
     });
-    this.policies = follow(RESOURCE.accelerationPolicies, (raw) => {
-      const reading = readPolicy(raw);
-      return reading.ok ? reading.policy : undefined;
-    });
+    this.policies = follow(RESOURCE.accelerationPolicies, projectPolicy);
     this.sets = follow(RESOURCE.daemonSets, projectPullerSet, pullers);
     this.pods = follow(RESOURCE.pods, projectPullerPod, pullers);
     this.rejections = follow(RESOURCE.events, projectRejection, { namespace, fieldSelector: 'regarding.kind=DaemonSet', indexes: { set: (r) => [r.set] } });

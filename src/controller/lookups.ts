@@ -5,6 +5,7 @@ import type { ResolvedSource } from '../images/resolve.js';
 import { resolveSource } from '../images/resolve.js';
 import { findVariant } from '../images/variant.js';
 import type { Clock } from '../observe/clock.js';
+import { sizeProblem } from '../rewrite/answer.js';
 import type { Policy } from '../rewrite/policy-match.js';
 import { inOrder, pickPolicy } from '../rewrite/policy-match.js';
 import type { LookupNeed } from './prewarm/record.js';
@@ -61,6 +62,7 @@ export class Lookups {
     const { policies, namespaceLabels, registry, clock } = this.#options;
     const policy = pickPolicy(inOrder(policies()), namespaceLabels(namespace), source.reference);
     if (policy === undefined || policy.spec.whenPrewarmed !== 'Variant' || policy.spec.mode !== 'Enforce') return undefined;
+    if (sizeProblem(policy.spec, source.sizeBytes) !== undefined) return undefined;
     const { variants: rules, freshness } = policy.spec;
     const answer = await findVariant({ source, rules, freshness, output: 'Digest', port: registry(), ...options });
     if (answer.outcome !== 'accelerated' || answer.image === undefined) return undefined;

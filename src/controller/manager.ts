@@ -18,6 +18,7 @@ import { KueueCheckReconciler } from './holds/kueue-check.js';
 import { Lookups } from './lookups.js';
 import { PrewarmMetrics } from './metrics.js';
 import { PlannerLoop } from './planner-loop.js';
+import { PolicyReconciler } from './policies.js';
 import { PrewarmReconciler } from './prewarm/reconciler.js';
 
 export interface ManagerOptions {
@@ -42,7 +43,7 @@ export class Manager {
   readonly #caches: Caches;
   readonly #views: GangViews;
   readonly #planner: PlannerLoop;
-  readonly #queues: { plan: WorkQueue; gangs: WorkQueue; prewarms: WorkQueue; checks: WorkQueue; admissionChecks: WorkQueue };
+  readonly #queues: { plan: WorkQueue; gangs: WorkQueue; prewarms: WorkQueue; checks: WorkQueue; admissionChecks: WorkQueue; policies: WorkQueue };
 
   constructor(options: ManagerOptions) {
     const { client, clock, log, metrics, namespace, config } = options;
@@ -52,7 +53,7 @@ export class Manager {
     const guard = new Guard(clock);
     const lookups = new Lookups({
       registry: options.registry,
-      policies: () => caches.policies.list().filter((p) => p !== undefined),
+      policies: () => caches.policies.list().flatMap(({ reading }) => (reading.ok ? [reading.policy] : [])),
       namespaceLabels: (name) => caches.namespaces.get(name)?.labels ?? {},
       clock,
     });
@@ -65,6 +66,7 @@ export class Manager {
     const prewarms = new PrewarmReconciler({ ...base, metrics: numbers, planner: this.#planner, lookups, events: options.events });
     const checks = new KueueCheckReconciler(base);
     const admissionChecks = new AdmissionCheckReconciler(base);
+    const policies = new PolicyReconciler({ caches, actuator, mode: () => config().mode, clock });
     const queue = (name: string, concurrency: number, reconcile: (key: string) => Promise<Result>): WorkQueue =>
       new WorkQueue({ name, concurrency, reconcile, clock, log, metrics });
     this.#queues = {
@@ -73,6 +75,7 @@ export class Manager {
       prewarms: queue('prewarms', 8, (key) => prewarms.reconcile(key)),
       checks: queue('checks', 8, (key) => checks.reconcile(key)),
       admissionChecks: queue('admission-checks', 1, (key) => admissionChecks.reconcile(key)),
+      policies: queue('policies', 1, (key) => policies.reconcile(key)),
     };
     this.#wire();
   }
@@ -99,6 +102,7 @@ export class Manager {
     this.#plan();
     for (const workload of this.#caches.workloads.list()) this.#workload(workload.key);
     for (const check of this.#caches.checks.list()) this.#queues.admissionChecks.add(check.name);
+    for (const { reading } of this.#caches.policies.list()) this.#queues.policies.add(reading.ok ? reading.policy.name : reading.name);
   }
 
   /** Why the controller cannot do its work, one line each; `needed` leaves out what only gangs in Kueue's queues need. */
@@ -113,7 +117,10 @@ export class Manager {
     const all = (): void => this.reconsider();
     for (const cache of [nodes, pods, sets, rejections]) cache.onChange(plan);
     for (const cache of [clusterQueues, localQueues, flavors, checkConfigs]) cache.onChange(all);
-    policies.onChange(plan);
+    policies.onChange((name) => {
+      this.#queues.policies.add(name);
+      plan();
+    });
     prewarms.onChange((key, now, before) => {
       plan();
       this.#queues.prewarms.add(key);

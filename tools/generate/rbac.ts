@@ -61,7 +61,7 @@ const controller: Grants = {
   component: 'controller',
   cluster: [
     rule(GROUP, ['imageprewarms'], [...READ, 'create', 'patch', 'delete']),
-    rule(GROUP, ['imageprewarms/status'], ['patch']),
+    rule(GROUP, ['imageprewarms/status', 'accelerationpolicies/status'], ['patch']),
     rule(GROUP, ['accelerationpolicies', 'prewarmcheckconfigs'], READ),
     rule('', ['nodes', 'namespaces'], READ),
     rule('batch', ['jobs'], READ),

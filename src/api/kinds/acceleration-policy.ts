@@ -78,7 +78,7 @@ export const accelerationPolicySpec = z
     whenPrewarmed: z.enum(['Source', 'Variant']).default('Source').meta({ description: 'What a prewarmed gang runs.' }),
     maxImageSize: quantitySchema
       .optional()
-      .meta({ description: 'Larger images are left alone (too-large); a quantity, for example 30Gi.' }),
+      .meta({ description: 'Sources with more compressed bytes (of one platform) are left alone (too-large); for example 30Gi.' }),
     nodePoolClosed: z
       .boolean()
       .default(false)
@@ -90,16 +90,6 @@ export const accelerationPolicyStatus = z
   .object({
     observedGeneration: z.int().min(0).optional().meta({ description: 'Generation of the spec that this status is about.' }),
     conditions: conditionsSchema.optional(),
-    decisions: z.record(z.string(), z.int().min(0)).optional().meta({ description: 'Decisions by outcome.' }),
-    lastProblem: z
-      .object({
-        time: z.string().meta({ format: 'date-time', description: 'When it was met.' }),
-        image: z.string().meta({ description: 'The image that was left alone.' }),
-        outcome: z.string().meta({ description: 'Why; docs/reasons.md explains each word.' }),
-        message: z.string().meta({ description: 'The reason in a sentence.' }),
-      })
-      .optional()
-      .meta({ description: 'The last image that a variant was wanted for and not given.' }),
   })
   .meta({ description: 'Observed state.' });
 

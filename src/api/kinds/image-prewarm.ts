@@ -147,7 +147,10 @@ export const imagePrewarmSpec = z
           .max(5000)
           .optional()
           .meta({ description: 'Nodes that pull for this object at once; the budgets of the configuration apply as well.' }),
-        busyNodes: z.enum(['Allow', 'Avoid']).default('Allow').meta({ description: 'Whether nodes that run a gang may pull.' }),
+        busyNodes: z
+          .enum(['Allow', 'Avoid'])
+          .default('Allow')
+          .meta({ description: 'Whether nodes that run a gang may pull. Not yet honoured: this version always allows it.' }),
       })
       .optional()
       .meta({ description: 'How nodes pull.' }),

@@ -8,6 +8,7 @@ import { notYet, until } from '../../cluster/until.js';
 import { admitted, checkOf, conditionOf, gang, namespace, NS, PREWARM, prewarm, prewarmOf, pullersGone, pushImage, pushPuller, removeJob, runningPods, SYSTEM, workloadOf } from './ground.js';
 
 const ADMISSION_CHECK = 'kueue.x-k8s.io/v1beta2/AdmissionCheck';
+const POLICY = 'harbinger.dev/v1alpha1/AccelerationPolicy';
 const NODES = 2;
 
 /** A row before and one after everything that the controller can do; a new action brings its rows with it. */
@@ -52,6 +53,12 @@ describe('a controller that is killed (P7)', () => {
       metadata: { name: `by-hand-${id}`, namespace: NS },
       spec: { targets: [{ name: 'main', images: [{ reference: byHand.image }], nodes: { names: ['fake-1'] } }], ttlSecondsAfterFinished: 0 },
     });
+    await cluster.client.create({
+      apiVersion: 'harbinger.dev/v1alpha1',
+      kind: 'AccelerationPolicy',
+      metadata: { name: id },
+      spec: { match: { images: ['none.invalid/**'] }, variants: [{ format: 'estargz', discover: { tagSuffix: '-esgz' } }] },
+    });
     await cluster.client.create(gang(id, image, { pods: NODES, queue: id, annotations: prewarm('10m') }));
     return { resolved };
   }
@@ -59,6 +66,7 @@ describe('a controller that is killed (P7)', () => {
   /** What has to have come of the scenario, whoever died on the way. */
   async function finished(id: string, resolved: string): Promise<void> {
     await cluster.client.watchUntil(ADMISSION_CHECK, id, (c) => isTrue(c, 'Active'), 60_000);
+    await cluster.client.watchUntil(POLICY, id, (p) => isTrue(p, 'Ready'), 60_000);
     const workload = await workloadOf(cluster, id, admitted, 60_000);
     expect(checkOf(workload).state).toBe('Ready');
     expect(workload.metadata.annotations?.['harbinger.dev/hold-deadline']).toBeDefined();
@@ -84,7 +92,7 @@ describe('a controller that is killed (P7)', () => {
     const writes = cluster.audit.query({ user }).filter((e) => !['get', 'list', 'watch'].includes(e.verb) && e.resource !== 'leases' && e.resource !== 'events');
     const kinds = new Set(writes.map((e) => `${e.verb} ${e.resource}${e.subresource === '' ? '' : `/${e.subresource}`}`));
     expect([...kinds].sort()).toEqual([
-      'delete daemonsets', 'delete imageprewarms', 'patch admissionchecks/status', 'patch daemonsets', 'patch imageprewarms', 'patch imageprewarms/status', 'patch workloads', 'patch workloads/status',
+      'delete daemonsets', 'delete imageprewarms', 'patch accelerationpolicies/status', 'patch admissionchecks/status', 'patch daemonsets', 'patch imageprewarms', 'patch imageprewarms/status', 'patch workloads', 'patch workloads/status',
     ]);
   }, 120_000);
 

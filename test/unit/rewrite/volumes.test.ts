@@ -14,7 +14,12 @@ const none = new Map<string, Answer>();
 
 /** A Pod with one container, an ordinary volume and image volume `set`. */
 function podOf(image: Record<string, unknown>, metadata: Record<string, unknown> = {}): RawPod {
-  return makePod({ app: APP }, metadata, { volumes: [{ name: 'tmp', emptyDir: {} }, { name: 'set', image }] });
+  return makePod({ app: APP }, metadata, {
+    volumes: [
+      { name: 'tmp', emptyDir: {} },
+      { name: 'set', image },
+    ],
+  });
 }
 
 const opsOf = (pod: RawPod, parts: Parameters<typeof makeSituation>[1]): unknown[] => {
