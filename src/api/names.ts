@@ -60,6 +60,8 @@ export const INSTALL = {
   /** Secret with the certificate authority of the webhook. */
   caSecret: 'harbinger-ca',
   configMap: 'harbinger-config',
+  /** Secret with credentials and authorities of registries, made by whoever installs. */
+  registriesSecret: 'harbinger-registries',
   /** Leases: the leading controller, and the webhook replica that ends overdue holds. */
   controllerLease: 'harbinger-controller',
   watchdogLease: 'harbinger-watchdog',

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { labelSelectorSchema } from '../api/kinds/common.js';
+import { labelSelectorSchema, objectName } from '../api/kinds/common.js';
 
 const host = z
   .string()
@@ -109,6 +109,19 @@ const budgets = z
   })
   .meta({ description: 'Limits on what Harbinger takes from the cluster.' });
 
+const pullers = z
+  .strictObject({
+    pullSecrets: z
+      .array(objectName)
+      .max(16)
+      .default([])
+      .meta({
+        description:
+          "Secrets in Harbinger's namespace with which pullers pull, as imagePullSecrets; none where the kubelets' credential providers serve.",
+      }),
+  })
+  .meta({ description: 'The Pods that hold images on nodes.' });
+
 const nodes = z
   .strictObject({
     allow: labelSelectorSchema.optional().meta({ description: 'Only these nodes are warmed; all when absent.' }),
@@ -132,6 +145,7 @@ export const harbingerConfig = z
     registries: z.array(registry).max(200).default([]).meta({ description: 'Registries that Harbinger may ask. Images of all others are left alone.' }),
     budgets: budgets.prefault({}),
     nodes: nodes.prefault({}),
+    pullers: pullers.prefault({}),
     dragonfly: z
       .array(z.strictObject({ name: z.string().min(1).max(63).meta({ description: 'Name that prewarms refer to.' }) }))
       .max(0, 'is not supported yet')

@@ -51,6 +51,8 @@ export interface ActuatorOptions {
   client: KubePort;
   log: Log;
   metrics: Metrics;
+  /** Whether this process still holds the Lease, judged by a clock that also runs while the process is frozen. */
+  leading: () => boolean;
   /** Called around every action; see failpoint.ts. */
   failpoint: (at: `before:${ActionType}` | `after:${ActionType}`) => void;
 }
@@ -65,7 +67,9 @@ export class Actuator {
 
   /** Carries out one action and returns what the API server stored, where it says so. Rejects with KubeError. */
   async perform(action: Action): Promise<KubeObject | undefined> {
-    const { failpoint, log, metrics } = this.#options;
+    const { failpoint, leading, log, metrics } = this.#options;
+    // A process that was frozen wakes up in the middle of its work; another one may have taken over meanwhile.
+    if (!leading()) throw new Error(`${action.type} is not done: the lease is not held any more`);
     failpoint(`before:${action.type}`);
     const result = await this.#write(action);
     metrics.counter('harbinger_actions_total', 'Writes to the API server by kind of action.', { type: ACTION_TYPES }).inc({ type: action.type });

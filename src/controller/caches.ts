@@ -139,9 +139,23 @@ export class Caches {
     await Promise.all(this.#all.map((r) => r.stop()));
   }
 
-  /** Resolves when all is known without which nothing may be planned: what exists would look like what nobody wants. */
+  /**
+   * Resolves when all is known without which nothing may be planned: what exists would look like what nobody wants, and gangs
+   * whose Jobs are not known would look not opted in. Kueue's objects are left out; see gangsKnown.
+   */
   async coreSynced(): Promise<void> {
-    await Promise.all([this.nodes, this.namespaces, this.prewarms, this.sets, this.pods].map((r) => r.synced));
+    const core = [this.nodes, this.namespaces, this.jobs, this.prewarms, this.policies, this.checkConfigs, this.sets, this.pods];
+    await Promise.all(core.map((r) => r.synced));
+  }
+
+  /** Resolves when all of Kueue is known that decides about gangs; never while Kueue is not installed. */
+  async gangsSynced(): Promise<void> {
+    await Promise.all([...this.#optional].map((r) => r.synced));
+  }
+
+  /** Whether gangs can be judged: with one of these missing they look finished, unqueued, or at home on other nodes. */
+  get gangsKnown(): boolean {
+    return [...this.#optional].every((r) => r.hasSynced);
   }
 
   /** Why parts of the picture are missing, one line each; empty when all is known. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ImagePrewarmSpec, PrewarmTarget } from '../api/kinds/image-prewarm.js';
+import { DNS_SUBDOMAIN } from '../api/kinds/common.js';
 import { present } from '../api/json.js';
 import { API_VERSION } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
@@ -40,9 +41,8 @@ export function decideGang(snapshot: GangSnapshot): GangDecision {
   const { gang, optIn, existing } = snapshot;
   if (gang.state.finished) return { do: 'keep', why: 'the gang has finished' };
   if (!optIn.optedIn) return { do: 'keep', why: 'the gang did not opt in' };
-  // Once it was let go, its record is what its Pods run: a retry must not find another list of images.
-  if (existing?.released === true) return { do: 'keep', why: 'the gang was let go' };
-  const targets = gang.podSets.map((p) => targetOf(p, snapshot)).filter((t) => t !== undefined);
+  const wanted = gang.podSets.map((p) => targetOf(p, snapshot)).filter((t) => t !== undefined);
+  const targets = existing?.released === true ? releasedTargets(existing.spec, wanted) : wanted;
   if (targets.length === 0) return { do: 'keep', why: 'no container of the gang pulls an image' };
   if (existing !== undefined && canonical(existing.spec.targets) === canonical(targets)) return { do: 'keep', why: 'it is as it should be' };
   return {
@@ -60,6 +60,19 @@ export function decideGang(snapshot: GangSnapshot): GangDecision {
   };
 }
 
+/**
+ * Once a gang was let go, its record is what its Pods run: a retry must not find another list of images. Where it runs may still
+ * change: preempted from one flavor it comes back on another, and those nodes have to be warm then.
+ */
+function releasedTargets(spec: ImagePrewarmSpec, wanted: readonly PrewarmTarget[]): PrewarmTarget[] {
+  return spec.targets.map((old) => {
+    const now = wanted.find((t) => t.name === old.name);
+    if (now === undefined) return old;
+    const { tolerations: _old, ...kept } = old;
+    return present<PrewarmTarget>({ ...kept, tolerations: now.tolerations, nodes: now.nodes });
+  });
+}
+
 function targetOf(podSet: PodSet, snapshot: GangSnapshot): PrewarmTarget | undefined {
   const facts = templateFacts(podSet.template);
   const images = facts.images.filter((i) => i.length <= MAX.reference).slice(0, MAX.images);
@@ -67,12 +80,14 @@ function targetOf(podSet: PodSet, snapshot: GangSnapshot): PrewarmTarget | undef
   const flavors = flavorsFor(podSet, facts, snapshot);
   const tolerations = [...facts.tolerations, ...flavors.flatMap((f) => f.tolerations)].slice(0, MAX.tolerations);
   const terms = affinityOf(facts, flavors);
+  // Pods may name secrets that cannot exist; the CRD does not, and kubelets pass over them.
+  const secrets = facts.imagePullSecrets.filter((name) => DNS_SUBDOMAIN.test(name));
   return present<PrewarmTarget>({
     name: podSet.name,
     images: images.map((reference) => ({ reference })),
-    imagePullSecrets: facts.imagePullSecrets.length === 0 ? undefined : facts.imagePullSecrets.slice(0, 16).map((name) => ({ name })),
-    serviceAccountName: facts.serviceAccountName,
-    runtimeClassName: facts.runtimeClassName,
+    imagePullSecrets: secrets.length === 0 ? undefined : secrets.slice(0, 16).map((name) => ({ name })),
+    serviceAccountName: facts.serviceAccountName || undefined,
+    runtimeClassName: facts.runtimeClassName || undefined,
     tolerations: tolerations.length === 0 ? undefined : (tolerations as PrewarmTarget['tolerations']),
     nodes: { ...(terms === undefined ? { selector: {} } : { affinity: terms as PrewarmTarget['nodes']['affinity'] }), count: podSet.count },
   });

@@ -1,20 +1,26 @@
 import { isTrue } from '../api/conditions.js';
 import type { Gang } from '../gangs/shape.js';
 import type { Result } from '../kube/work-queue.js';
-import { Terminal } from '../kube/work-queue.js';
-import { isForbidden, isInvalid } from '../kube/errors.js';
+import type { Log } from '../observe/log.js';
 import type { Actuator } from './actions.js';
 import type { Caches } from './caches.js';
 import type { GangSnapshot } from './decide-gang.js';
 import { decideGang } from './decide-gang.js';
 import type { GangViews } from './gang-views.js';
+import { refusalOf } from './refusal.js';
 
 export interface GangReconcilerOptions {
   caches: Caches;
   views: GangViews;
   actuator: Actuator;
   mode: () => 'On' | 'Observe' | 'Off';
+  log: Log;
+  /** Called with the key of a gang whose object is refused, or no longer: its check tells. */
+  onRefusal: (key: string) => void;
 }
+
+/** A refused object is tried again after this time, ms: quotas and policies change without a word to us. */
+const REFUSED_MS = 60_000;
 
 /** Keeps one ImagePrewarm per opted-in gang as it should be. Key: that of the Workload. */
 export class GangReconciler {
@@ -28,16 +34,27 @@ export class GangReconciler {
     const { caches, actuator, mode } = this.#options;
     const gang = caches.workloads.get(key)?.gang;
     // Objects cannot be made in a namespace that is going; its ImagePrewarms go with it.
-    if (gang === undefined || mode() === 'Off' || caches.namespaces.get(gang.namespace)?.terminating === true) return {};
+    if (gang === undefined || mode() === 'Off' || caches.namespaces.get(gang.namespace)?.terminating === true) return this.#told(key, undefined);
     const decision = decideGang(this.#snapshot(gang));
-    if (decision.do === 'keep') return {};
+    if (decision.do === 'keep') return this.#told(key, undefined);
     try {
       await actuator.perform({ type: 'apply-prewarm', object: decision.object });
     } catch (error) {
-      if (!isForbidden(error) && !isInvalid(error)) throw error;
-      throw new Terminal(`cannot record what ${gang.ref.kind} ${gang.namespace}/${gang.ref.name} needs warm: ${(error as Error).message}`, { cause: error });
+      const why = refusalOf(error);
+      if (why === undefined) throw error;
+      return this.#told(key, `what ${gang.ref.kind} ${gang.ref.name} needs warm cannot be recorded: ${why}`);
     }
-    return {};
+    return this.#told(key, undefined);
+  }
+
+  /** Lets the check and the log say once why there is no record, and again only when the words change. */
+  #told(key: string, refusal: string | undefined): Result {
+    const { views, log, onRefusal } = this.#options;
+    if (views.noteRefusal(key, refusal)) {
+      if (refusal !== undefined) log.warn({ gang: key, refusal }, 'an ImagePrewarm is refused; its gang is not held for it');
+      onRefusal(key);
+    }
+    return refusal === undefined ? {} : { after: REFUSED_MS };
   }
 
   #snapshot(gang: Gang): GangSnapshot {

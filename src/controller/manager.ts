@@ -1,3 +1,4 @@
+import { keyOf } from '../api/object.js';
 import type { HarbingerConfig } from '../config/schema.js';
 import type { RegistryPort } from '../images/registry-port.js';
 import type { KubeClient } from '../kube/client.js';
@@ -31,12 +32,15 @@ export interface ManagerOptions {
   metrics: Metrics;
   namespace: string;
   pullerImage: string;
+  leading: ActuatorOptions['leading'];
   failpoint: ActuatorOptions['failpoint'];
 }
 
 /** Changes that come within this time are planned together, ms: a plan looks at everything. */
 const PLAN_DELAY_MS = 200;
 const PLAN = 'plan';
+/** A gang whose Job has not been seen yet is looked at again after this time if no event came, ms. */
+const JOB_LOOK_MS = 1_000;
 
 /** Wires caches, queues and reconcilers of the controller. All state is in the API server: a new manager goes on where another one ended. */
 export class Manager {
@@ -49,7 +53,7 @@ export class Manager {
     const { client, clock, log, metrics, namespace, config } = options;
     const caches = new Caches({ client, namespace, clock, log, metrics });
     const views = new GangViews(caches);
-    const actuator = new Actuator({ client, log, metrics, failpoint: options.failpoint });
+    const actuator = new Actuator({ client, log, metrics, leading: options.leading, failpoint: options.failpoint });
     const guard = new Guard(clock);
     const lookups = new Lookups({
       registry: options.registry,
@@ -61,19 +65,28 @@ export class Manager {
     const base = { caches, views, actuator, guard, config, clock };
     this.#caches = caches;
     this.#views = views;
-    this.#planner = new PlannerLoop({ ...base, metrics: numbers, namespace, program: options.pullerImage, onChange: (key) => this.#queues.prewarms.add(key) });
-    const gangs = new GangReconciler({ caches, views, actuator, mode: () => config().mode });
+    this.#planner = new PlannerLoop({ ...base, log, metrics: numbers, namespace, program: options.pullerImage, onChange: (key) => this.#queues.prewarms.add(key) });
+    const gangs = new GangReconciler({ caches, views, actuator, log, mode: () => config().mode, onRefusal: (key) => this.#queues.checks.add(key) });
     const prewarms = new PrewarmReconciler({ ...base, metrics: numbers, planner: this.#planner, lookups, events: options.events });
     const checks = new KueueCheckReconciler(base);
     const admissionChecks = new AdmissionCheckReconciler(base);
     const policies = new PolicyReconciler({ caches, actuator, mode: () => config().mode, clock });
     const queue = (name: string, concurrency: number, reconcile: (key: string) => Promise<Result>): WorkQueue =>
       new WorkQueue({ name, concurrency, reconcile, clock, log, metrics });
+    // Nothing is said about a gang before all is known that decides about it; `lead` brings every key back then.
+    const whenKnown = (reconcile: (key: string) => Promise<Result>) => async (key: string): Promise<Result> => {
+      const gang = caches.workloads.get(key)?.gang;
+      if (!caches.gangsKnown) return {};
+      return gang !== undefined && views.awaitsJob(gang, clock.now()) ? { after: JOB_LOOK_MS } : reconcile(key);
+    };
     this.#queues = {
       plan: queue('plan', 1, () => this.#planner.reconcile()),
-      gangs: queue('gangs', 4, (key) => gangs.reconcile(key)),
-      prewarms: queue('prewarms', 8, (key) => prewarms.reconcile(key)),
-      checks: queue('checks', 8, (key) => checks.reconcile(key)),
+      gangs: queue('gangs', 4, whenKnown((key) => gangs.reconcile(key))),
+      prewarms: queue('prewarms', 8, async (key) => {
+        const prewarm = caches.prewarms.get(key);
+        return prewarm !== undefined && views.isUnknown(prewarm) ? {} : prewarms.reconcile(key);
+      }),
+      checks: queue('checks', 8, whenKnown((key) => checks.reconcile(key))),
       admissionChecks: queue('admission-checks', 1, (key) => admissionChecks.reconcile(key)),
       policies: queue('policies', 1, (key) => policies.reconcile(key)),
     };
@@ -90,6 +103,8 @@ export class Manager {
     await this.#caches.coreSynced();
     for (const queue of Object.values(this.#queues)) queue.start();
     this.#queues.plan.add(PLAN);
+    // Not awaited: without Kueue this never comes, and prewarms made by hand need none of it.
+    void this.#caches.gangsSynced().then(() => this.reconsider());
   }
 
   async stop(): Promise<void> {
@@ -100,6 +115,7 @@ export class Manager {
   /** A new configuration can change every answer. */
   reconsider(): void {
     this.#plan();
+    for (const prewarm of this.#caches.prewarms.list()) this.#queues.prewarms.add(keyOf(prewarm));
     for (const workload of this.#caches.workloads.list()) this.#workload(workload.key);
     for (const check of this.#caches.checks.list()) this.#queues.admissionChecks.add(check.name);
     for (const { reading } of this.#caches.policies.list()) this.#queues.policies.add(reading.ok ? reading.policy.name : reading.name);

@@ -1,6 +1,8 @@
 import type { HarbingerConfig } from '../config/schema.js';
 import type { Result } from '../kube/work-queue.js';
+import { isConflict } from '../kube/errors.js';
 import type { Clock } from '../observe/clock.js';
+import type { Log } from '../observe/log.js';
 import type { EnginePort } from '../preheat/backends/daemonset/engine.js';
 import { Engine, engineSteps } from '../preheat/backends/daemonset/engine.js';
 import { projectPullerSet } from '../preheat/backends/daemonset/project.js';
@@ -8,6 +10,7 @@ import { pullDeadlineMs } from '../preheat/deadline.js';
 import type { PullerPod } from '../preheat/evidence.js';
 import { pullState } from '../preheat/evidence.js';
 import { pullerOf } from '../preheat/puller.js';
+import type { World } from '../preheat/planner.js';
 import type { Orphan } from '../preheat/world.js';
 import { buildWorld } from '../preheat/world.js';
 import type { KubeObject } from '../api/object.js';
@@ -19,6 +22,7 @@ import type { Guard } from './guard.js';
 import type { PrewarmMetrics } from './metrics.js';
 import type { PrewarmPlan } from './planning.js';
 import { planAll } from './planning.js';
+import { refusalOf } from './refusal.js';
 
 export interface PlannerLoopOptions {
   caches: Caches;
@@ -28,6 +32,7 @@ export interface PlannerLoopOptions {
   metrics: PrewarmMetrics;
   config: () => HarbingerConfig;
   clock: Clock;
+  log: Log;
   namespace: string;
   /** Image of the puller program. */
   program: string;
@@ -75,10 +80,14 @@ export class PlannerLoop {
     const now = clock.now();
     this.#positions = this.#options.views.positions();
     const world = this.#world(now);
-    const { grants, plans } = planAll({ prewarms: this.#prewarms(), nodes: caches.nodes.list(), world, config: config(), now });
-    this.#publish(plans);
+    const planWith = (seen: World): ReturnType<typeof planAll> => planAll({ prewarms: this.#prewarms(), nodes: caches.nodes.list(), world: seen, config: config(), now });
+    const { grants, plans } = planWith(world);
+    const options = { namespace, program, pullSecrets: config().pullers.pullSecrets, idle: (hash: string) => isIdle(world, hash) };
+    const after = await this.#engine.run(engineSteps(grants, caches.sets.list(), options), now);
+    // What was refused just now was planned as if it could be had, and must not be told so.
+    const refused = this.#engine.refused(now);
+    this.#publish(canonical([...refused]) === canonical([...(world.refused ?? [])]) ? plans : planWith({ ...world, refused }).plans);
     this.#options.metrics.count(caches.prewarms.list());
-    const after = await this.#engine.run(engineSteps(grants, caches.sets.list(), { namespace, program }), now);
     const busy = [...world.pulls.values()].some((states) => [...states.values()].some((s) => s.inFlight));
     return { after: Math.min(after ?? IDLE_MS, busy ? BUSY_MS : IDLE_MS) };
   }
@@ -93,8 +102,8 @@ export class PlannerLoop {
     const { caches, views, guard } = this.#options;
     return caches.prewarms.list().map((prewarm) => {
       const workload = views.workloadOf(prewarm);
-      const gang = workload === undefined ? undefined : views.viewOf(workload, this.#positions, guard.isLettingGo(workload.gang.uid));
-      return { prewarm, gang, gangUnknown: prewarm.spec.gangRef !== undefined && !caches.workloads.hasSynced };
+      const gang = workload === undefined ? undefined : views.viewOf(workload, this.#positions, guard.isLettingGo(workload));
+      return { prewarm, gang, gangUnknown: views.isUnknown(prewarm) };
     });
   }
 
@@ -115,6 +124,7 @@ export class PlannerLoop {
       rates: config().budgets,
       now,
       missingForMs: (hash, node) => now - (this.#missing.get(`${namespace}/${hash}/${node}`) ?? now),
+      refused: this.#engine.refused(now),
       rejections: new Map(sets.map((s) => [s.name, caches.rejections.byIndex('set', s.name).at(-1)?.note ?? '']).filter((e): e is [string, string] => e[1] !== '')),
     });
   }
@@ -140,13 +150,23 @@ export class PlannerLoop {
   }
 
   #enginePort(): EnginePort {
-    const { actuator, namespace } = this.#options;
+    const { actuator, namespace, log } = this.#options;
     return {
       create: (object) => actuator.perform({ type: 'create-pullers', object }),
       update: (object) => actuator.perform({ type: 'update-pullers', object }),
       delete: ({ name, uid }) => actuator.perform({ type: 'delete-pullers', set: { namespace, name, uid } }),
       storedImage: (object) => (object === undefined ? undefined : projectPullerSet(object as KubeObject).image),
+      refusal: refusalOf,
+      failed: ({ set, error, retryInMs }) => {
+        if (isConflict(error)) log.debug({ set, error: (error as Error).message }, 'somebody wrote a DaemonSet of pullers first; it is tried again');
+        else log.warn({ set, error: (error as Error).message, retryInMs }, 'a DaemonSet of pullers cannot be written; other images are not affected');
+      },
     };
   }
+}
 
+/** Whether an image was tried and nothing came of it, nor is anything under way: making its Pods anew costs nothing. */
+function isIdle(world: World, hash: string): boolean {
+  const states = [...(world.pulls.get(hash)?.values() ?? [])];
+  return states.some((s) => s.state === 'failed') && states.every((s) => !s.inFlight && s.state !== 'warm' && s.state !== 'pulling');
 }

@@ -17,14 +17,14 @@ import { canonical } from './decide-gang.js';
 import type { Lifecycle } from './prewarm/lifecycle.js';
 import { lifecycle } from './prewarm/lifecycle.js';
 import { recordOf } from './prewarm/record.js';
-import type { GangView } from './prewarm/snapshot.js';
+import type { CandidateSums, GangView } from './prewarm/snapshot.js';
 
 /** What a plan says about one ImagePrewarm. */
 export interface PrewarmPlan {
   /** What of the object the plan was made from: a status written from an older plan would speak of other images. */
   signature: string;
   lifecycle: Lifecycle;
-  candidates: { problem?: string; reasons: Record<string, number>; desired: number };
+  candidates: CandidateSums;
   progress: Progress | undefined;
   deadlineMs: number;
   concurrency: number;
@@ -33,7 +33,7 @@ export interface PrewarmPlan {
 interface Entry {
   prewarm: ImagePrewarm;
   gang?: GangView | undefined;
-  /** It has a gang, but the Workloads of the cluster are not known yet. */
+  /** It has a gang, but what Kueue says about gangs is not known yet. */
   gangUnknown: boolean;
 }
 
@@ -65,21 +65,13 @@ function viewOf(entry: Entry, input: PlanningInput, memo: Map<string, Candidates
   const { budgets, mode } = input.config;
   const targets = prewarm.spec.targets.map((t) => targetOf(t, { prewarm, gang: gang?.gang, input, memo }));
   const work = workOf(prewarm, targets, budgets);
-  const life = lifecycle({
-    prewarm,
-    gang,
-    now: input.now,
-    gangsAheadPerQueue: budgets.gangsAheadPerQueue,
-    retainAfterAdmissionMs: budgets.retainAfterAdmissionMinutes * 60_000,
-    deadlineMs: work.deadlineMs,
-  });
+  const life = entry.gangUnknown ? UNKNOWN : lifeOf(entry, input, work.deadlineMs);
   const problem = targets.find((t) => t.candidates.problem !== undefined)?.candidates.problem;
   const on = mode === 'On';
   return {
     planned: {
       key: keyOf(prewarm),
-      // While it is not known what became of the gang, what is there stays and nothing new begins.
-      mayPull: on && !entry.gangUnknown && life.mayPull && problem === undefined,
+      mayPull: on && life.mayPull && problem === undefined,
       keep: on && life.keep,
       rank: rankOf(entry),
       rampUp: prewarm.spec.pull?.rampUp ?? 'SlowStart',
@@ -89,11 +81,19 @@ function viewOf(entry: Entry, input: PlanningInput, memo: Map<string, Candidates
     plan: {
       signature: signatureOf(prewarm),
       lifecycle: life,
-      candidates: { ...(problem === undefined ? {} : { problem }), reasons: sumReasons(targets), desired: work.nodes },
+      candidates: { ...(problem === undefined ? {} : { problem }), ...emptyOf(prewarm, targets), desired: work.nodes },
       deadlineMs: work.deadlineMs,
       concurrency: work.concurrency,
     },
   };
+}
+
+/** While it is not known what became of a gang, what is there stays and nothing new begins. */
+const UNKNOWN: Lifecycle = { mayPull: false, keep: true };
+
+function lifeOf({ prewarm, gang }: Entry, { config: { budgets }, now }: PlanningInput, deadlineMs: number): Lifecycle {
+  const retainAfterAdmissionMs = budgets.retainAfterAdmissionMinutes * 60_000;
+  return lifecycle({ prewarm, gang, now, gangsAheadPerQueue: budgets.gangsAheadPerQueue, retainAfterAdmissionMs, deadlineMs });
 }
 
 function rankOf({ prewarm, gang }: Entry): PlannedPrewarm['rank'] {
@@ -127,6 +127,12 @@ function targetOf(
   const found = memo.get(memoKey) ?? candidates(target, input.nodes, { allow, exclude, requests, spare: prewarm.spec.spareNodes });
   memo.set(memoKey, found);
   return { name: target.name, pullers: [...new Map(known.map((p) => [p.hash, p])).values()], complete: known.length === pullers.length, candidates: found };
+}
+
+/** Targets that want nodes and have none, and what keeps nodes out. */
+function emptyOf(prewarm: ImagePrewarm, targets: readonly PlannedTarget[]): Pick<CandidateSums, 'empty' | 'reasons'> {
+  const empty = targets.filter((t, i) => t.candidates.needed === 0 && prewarm.spec.targets[i]?.nodes.count !== 0);
+  return { empty: empty.map((t) => t.name), reasons: sumReasons(empty.length > 0 ? empty : targets) };
 }
 
 function sumReasons(targets: readonly PlannedTarget[]): Record<string, number> {

@@ -36,6 +36,8 @@ export interface World {
   nodes: ReadonlyMap<string, NodeFacts>;
   pulls: ReadonlyMap<string, ReadonlyMap<string, PullState>>;
   pullers: ReadonlyMap<string, Puller>;
+  /** Why no new Pods can be had of a puller, by hash; it fails wherever it is not under way already. */
+  refused?: ReadonlyMap<string, string>;
 }
 
 export interface PlannedFailure {
@@ -137,6 +139,8 @@ class Planner {
   #state(puller: Puller, node: NodeFacts): PullState {
     const known = this.#begun.get(puller.hash)?.get(node.name) ?? this.#world.pulls.get(puller.hash)?.get(node.name) ?? ABSENT;
     if (known.state !== 'absent') return known;
+    const refused = this.#world.refused?.get(puller.hash);
+    if (refused !== undefined) return { state: 'failed', inFlight: known.inFlight, reason: 'Rejected', message: refused };
     // Compressed bytes that exceed the whole disk can never fit; everything closer is the kubelet's to judge.
     const disk = node.allocatable['ephemeral-storage'];
     if (disk === undefined || puller.bytes <= disk) return known;

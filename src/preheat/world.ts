@@ -17,6 +17,8 @@ export interface PullerSet {
   runtimeClassName?: string;
   /** Image of the puller program itself. */
   program: string;
+  /** Names of its pull secrets, in order. */
+  pullSecrets: readonly string[];
   nodes: string[];
   deleting: boolean;
 }
@@ -43,6 +45,8 @@ export interface WorldInput {
   missingForMs: (hash: string, node: string) => number;
   /** Why the DaemonSet controller cannot make Pods, by name of the DaemonSet. */
   rejections: ReadonlyMap<string, string>;
+  /** Why the API server refuses the set of a puller, by hash. */
+  refused: ReadonlyMap<string, string>;
 }
 
 /** The DaemonSet controller makes a Pod within a second or two; after this time something keeps it from doing so. */
@@ -64,7 +68,7 @@ export function buildWorld(input: WorldInput): World {
     pulls.set(set.hash, statesOf(set, puller, { input, nodes, pods: podsBySet.get(set.uid) ?? [] }));
   }
   addOrphans(input, pullers, pulls);
-  return { nodes, pulls, pullers };
+  return { nodes, pulls, pullers, refused: input.refused };
 }
 
 function statesOf(

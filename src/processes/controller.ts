@@ -29,6 +29,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const client = await KubeClient.fromKubeconfig(options.kubeconfig, { userAgent: `harbinger-controller/${VERSION}` });
   const registry = followRegistry(settings, (config) => createRegistry(config, { log, metrics, clock }), log);
   const events = new EventRecorder({ client, controller: `${GROUP}/controller`, instance: options.identity, clock, log, metrics });
+  const lease = new Lease({ client, namespace: options.namespace, name: options.leaseName, identity: options.identity, clock, log });
   const manager = new Manager({
     client,
     registry: () => registry.current,
@@ -39,6 +40,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     metrics,
     namespace: options.namespace,
     pullerImage: options.pullerImage,
+    leading: () => lease.held,
     failpoint: failpointFrom(process.env),
   });
   settings.onChange(() => manager.reconsider());
@@ -48,7 +50,6 @@ export async function runController(options: ControllerOptions): Promise<void> {
   await health.start();
   manager.follow();
   const complaints = complainOf(manager, log);
-  const lease = new Lease({ client, namespace: options.namespace, name: options.leaseName, identity: options.identity, clock, log });
   const leading = lease.run(shutdown.signal, {
     onStarted: () => {
       log.info('leading');

@@ -1,4 +1,5 @@
 import { stringify } from 'yaml';
+import { INSTALL } from '../../src/api/names.js';
 import { crds } from './crds.js';
 import { IMAGE_PREFIX, installObjects } from './manifests.js';
 import type { Generated, Manifest } from './yaml.js';
@@ -44,6 +45,11 @@ function values(version: string): { path: string; value: unknown; text: string }
       value: { mode: 'On', scope: 'LabelledNamespaces', registries: [] },
       text: 'The HarbingerConfig; docs/spec/config.md lists its fields.',
     },
+    {
+      path: 'registriesSecret',
+      value: INSTALL.registriesSecret,
+      text: 'Secret whose keys webhook and controller see as files in /etc/harbinger-registries; it need not exist.',
+    },
   ];
 }
 
@@ -56,6 +62,7 @@ function templates(): Generated[] {
     webhookReplicas: expression('.Values.webhook.replicas'),
     controllerReplicas: expression('.Values.controller.replicas'),
     config: CONFIG,
+    registriesSecret: expression('.Values.registriesSecret | quote'),
     scope: { operator: byScope('NotIn', 'In'), value: byScope('disabled', 'enabled') },
   });
   const files = new Map<string, Manifest[]>();

@@ -23,6 +23,7 @@ export function defaultInstall(version: string): Install {
     webhookReplicas: 2,
     controllerReplicas: 2,
     config: EXAMPLE_CONFIG,
+    registriesSecret: INSTALL.registriesSecret,
     scope: { operator: 'In', value: 'enabled' },
   };
 }

@@ -12,11 +12,15 @@ export interface Install {
   controllerReplicas: number | string;
   /** Text of the HarbingerConfig. */
   config: string;
+  /** Name of the Secret with credentials and authorities of registries; it need not exist. */
+  registriesSecret: string;
   scope: ScopeTerm;
 }
 
 const PORT = { webhook: 8443, health: 8080 };
 const CONFIG_DIR = '/etc/harbinger';
+/** Where the keys of the Secret appear as files; not below the other one, where no directory can be made. */
+const REGISTRIES_DIR = '/etc/harbinger-registries';
 
 interface Component {
   name: string;
@@ -100,7 +104,10 @@ function podSpec(install: Install, c: Component, selector: Record<string, string
       labelSelector: { matchLabels: selector },
     })),
     containers: [container(install, c)],
-    volumes: [{ name: 'config', configMap: { name: INSTALL.configMap } }],
+    volumes: [
+      { name: 'config', configMap: { name: INSTALL.configMap } },
+      { name: 'registries', secret: { secretName: install.registriesSecret, optional: true } },
+    ],
   };
 }
 
@@ -127,6 +134,9 @@ function container(install: Install, c: Component): Record<string, unknown> {
     readinessProbe: probe('/readyz', 5),
     livenessProbe: { ...probe('/healthz', 10), failureThreshold: 6 },
     securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } },
-    volumeMounts: [{ name: 'config', mountPath: CONFIG_DIR, readOnly: true }],
+    volumeMounts: [
+      { name: 'config', mountPath: CONFIG_DIR, readOnly: true },
+      { name: 'registries', mountPath: REGISTRIES_DIR, readOnly: true },
+    ],
   };
 }

@@ -15,6 +15,11 @@ export interface KubeMeta {
   [key: string]: unknown;
 }
 
+/** Names of most objects (RFC 1123 subdomain). What breaks it is refused here, with a message, and not later in an object of ours. */
+export const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+export const objectName = z.string().min(1).max(253).regex(DNS_SUBDOMAIN);
+
 export const conditionSchema = z
   .object({
     type: z.string().max(316).meta({ description: 'What the condition is about.' }),

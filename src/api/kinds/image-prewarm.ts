@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { FAILURE_REASONS } from '../reasons.js';
 import { OUTCOMES } from '../outcomes.js';
-import { conditionsSchema, labelSelectorSchema, tolerationSchema } from './common.js';
+import { conditionsSchema, labelSelectorSchema, objectName, tolerationSchema } from './common.js';
 import type { KubeMeta } from './common.js';
 
 const gangRef = z
@@ -51,7 +51,7 @@ const nodeAffinityTerm = z.object({
 const nodes = z
   .object({
     names: z
-      .array(z.string().min(1).max(253))
+      .array(objectName)
       .max(5000)
       .optional()
       .meta({ description: 'Exactly these nodes.', listSet: true } satisfies KubeMeta),
@@ -87,20 +87,14 @@ const target = z
       .max(32)
       .meta({ description: 'Images of all containers of these Pods.' }),
     imagePullSecrets: z
-      .array(
-        z.object({ name: z.string().min(1).max(253).meta({ description: 'Name of a Secret in the namespace of this object.' }) }),
-      )
+      .array(z.object({ name: objectName.meta({ description: 'Name of a Secret in the namespace of this object.' }) }))
       .max(16)
       .optional()
       .meta({ description: 'Secrets with which the Pods pull.' }),
-    serviceAccountName: z
-      .string()
-      .max(253)
+    serviceAccountName: objectName
       .optional()
       .meta({ description: 'Service account of the Pods, whose pull secrets count too.' }),
-    runtimeClassName: z
-      .string()
-      .max(253)
+    runtimeClassName: objectName
       .optional()
       .meta({ description: 'Selects the snapshotter that unpacks the image, where nodes have several.' }),
     tolerations: z

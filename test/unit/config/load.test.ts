@@ -24,6 +24,11 @@ describe('parseConfig', () => {
     ]);
   });
 
+  test('names of pull secrets for pullers are taken in their order; there are none by default', () => {
+    expect(defaultConfig().pullers.pullSecrets).toEqual([]);
+    expect(parseConfig('pullers: {pullSecrets: [b, a.example]}', 'f').pullers.pullSecrets).toEqual(['b', 'a.example']);
+  });
+
   test('is frozen through and through', () => {
     const config = parseConfig('registries: [{host: a.example.com}]', 'f');
     expect(() => ((config.budgets as { admissionMs: number }).admissionMs = 1)).toThrow(TypeError);
@@ -35,6 +40,7 @@ describe('parseConfig', () => {
     ['a misspelt word', 'mode: Maybe', 'mode: '],
     ['a host with a path', 'registries: [{host: "r.example.com/team"}]', 'registries[0].host: '],
     ['a budget above its limit', 'budgets: {admissionMs: 60000}', 'budgets.admissionMs: '],
+    ['a name that no Secret can have', 'pullers: {pullSecrets: [a, Not_Valid]}', 'pullers.pullSecrets[1]: '],
     ['a list where an object belongs', '- mode: On', 'top level: '],
     ['something that is reserved', 'dragonfly: [{name: a}]', 'dragonfly: is not supported yet'],
     ['text that is no YAML', 'mode: [', 'not YAML'],

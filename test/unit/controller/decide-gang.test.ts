@@ -59,7 +59,7 @@ describe('the object of a gang', () => {
   const keep: [string, GangSnapshot, string][] = [
     ['not opted in', snapshot(undefined, { optIn: { optedIn: false, problems: [] } }), 'did not opt in'],
     ['finished', snapshot(workload({ status: { conditions: [{ type: 'Finished', status: 'True' }] } })), 'has finished'],
-    ['let go', snapshot(undefined, { existing: { spec: { targets: [] } as unknown as ImagePrewarmSpec, released: true } }), 'was let go'],
+    ['let go, and is where it was', snapshot(undefined, { existing: { spec: { targets: targetsOf(snapshot()) } as ImagePrewarmSpec, released: true } }), 'as it should be'],
     ['without images', snapshot(workload({ spec: { podSets: [{ name: 'main', count: 1, template: { spec: { containers: [{}] } } }] } })), 'pulls an image'],
     ['without podSets', snapshot(workload({ spec: { podSets: null } })), 'pulls an image'],
     ['as it should be', snapshot(undefined, { existing: { spec: { targets: targetsOf(snapshot()) } as ImagePrewarmSpec, released: false } }), 'as it should be'],
@@ -71,6 +71,43 @@ describe('the object of a gang', () => {
     const existing = { spec: { targets: targetsOf(snapshot()) } as ImagePrewarmSpec, released: false };
     const raw = workload({ spec: { podSets: [{ name: 'main', count: 5, template: { spec: { containers: [{ image: 'train:2' }] } } }] } });
     expect(decideGang(snapshot(raw, { existing }))).toMatchObject({ do: 'apply' });
+  });
+});
+
+describe('a gang that was let go', () => {
+  const status = (name: string) => ({ admission: { clusterQueue: 'cq', podSetAssignments: [{ name: 'main', flavors: { cpu: name }, count: 4 }] } });
+  const flavors = new Map([flavor('a', { pool: 'a' }), flavor('b', { pool: 'b' }, { tolerations: [{ key: 'spot', operator: 'Exists' }] })].map((f) => [f.name, f]));
+  const first = { targets: targetsOf(snapshot(workload({ status: status('a') }), { flavors })) } as ImagePrewarmSpec;
+  const template = { spec: { containers: [{ image: 'train:2' }, { image: 'new:1' }], runtimeClassName: 'other', imagePullSecrets: [{ name: 'other' }] } };
+  const changed = workload({ status: status('b'), spec: { podSets: [{ name: 'main', count: 4, template }, { name: 'late', count: 1, template }] } });
+
+  test('and comes back on another flavor is warmed there, with the images that its record is about', () => {
+    const again = targetsOf(snapshot(changed, { flavors, existing: { spec: first, released: true } }));
+    expect(first.targets[0]?.nodes.affinity).toEqual([{ matchExpressions: [{ key: 'pool', operator: 'In', values: ['a'] }] }]);
+    expect(again).toEqual([
+      { name: 'main', images: [{ reference: 'train:1' }], tolerations: [{ key: 'spot', operator: 'Exists' }], nodes: { affinity: [{ matchExpressions: [{ key: 'pool', operator: 'In', values: ['b'] }] }], count: 4 } },
+    ]);
+  });
+  test('while one that was not takes the new images too', () => {
+    const again = targetsOf(snapshot(changed, { flavors, existing: { spec: first, released: false } }));
+    expect(again.map((t) => t.images.map((i) => i.reference))).toEqual([['train:2', 'new:1'], ['train:2', 'new:1']]);
+  });
+  test('loses the tolerations of the flavor that it left', () => {
+    const onB = { targets: targetsOf(snapshot(workload({ status: status('b') }), { flavors })) } as ImagePrewarmSpec;
+    const [back] = targetsOf(snapshot(workload({ status: status('a') }), { flavors, existing: { spec: onB, released: true } }));
+    expect(back).not.toHaveProperty('tolerations');
+  });
+  test('keeps a target whose podSet cannot be found', () => {
+    const renamed = workload({ spec: { podSets: [{ name: 'x', count: 4, template }] } });
+    expect(decideGang(snapshot(renamed, { flavors, existing: { spec: first, released: true } }))).toMatchObject({ do: 'keep' });
+  });
+});
+
+describe('what the CRD would refuse', () => {
+  test('pull secrets that cannot exist are left out: kubelets pass over them', () => {
+    const template = { spec: { containers: [{ image: 'a' }], imagePullSecrets: [{ name: 'Not_Valid' }, { name: 'registry.example' }] } };
+    const [target] = targetsOf(snapshot(workload({ spec: { podSets: [{ name: 'main', count: 1, template }] } })));
+    expect(target?.imagePullSecrets).toEqual([{ name: 'registry.example' }]);
   });
 });
 

@@ -78,6 +78,7 @@ export function projectPullerSet(raw: KubeObject): PullerSet {
     image: imageOf(spec) ?? '',
     runtimeClassName: string(spec['runtimeClassName']),
     program: string(records(spec['containers'])[0]?.['image']) ?? '',
+    pullSecrets: records(spec['imagePullSecrets']).map((s) => string(s['name']) ?? ''),
     nodes: nodeNames(spec),
     deleting: metadata.deletionTimestamp !== undefined,
   });

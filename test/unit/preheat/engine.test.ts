@@ -1,0 +1,216 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import type { EnginePort } from '../../../src/preheat/backends/daemonset/engine.js';
+import { Engine, engineSteps } from '../../../src/preheat/backends/daemonset/engine.js';
+import { pullerManifest, pullerSetName } from '../../../src/preheat/backends/daemonset/manifest.js';
+import { projectPullerPod, projectPullerSet } from '../../../src/preheat/backends/daemonset/project.js';
+import type { Plan } from '../../../src/preheat/planner.js';
+import type { PullerSet } from '../../../src/preheat/world.js';
+import { puller } from './fixtures.js';
+
+const OPTIONS = { namespace: 'harbinger-system', program: 'reg.example.com/puller@sha256:1' };
+const manifest = (letter = 'a', nodes = ['n1', 'n2']) => pullerManifest(puller(letter), nodes, OPTIONS);
+const stored = (letter = 'a', nodes = ['n1', 'n2']): PullerSet => {
+  const object = manifest(letter, nodes);
+  return projectPullerSet({ ...object, metadata: { ...object.metadata, uid: `uid-${letter}`, resourceVersion: '1' } });
+};
+const grants = (...wanted: [string, string[]][]): Plan['grants'] => new Map(wanted.map(([l, nodes]) => [puller(l).hash, { puller: puller(l), nodes: new Set(nodes) }]));
+
+describe('the DaemonSet of a puller', () => {
+  const spec = manifest().spec.template.spec as Record<string, never> & { containers: Record<string, unknown>[]; volumes: unknown[] };
+  test('mounts the image by digest and runs nothing of it', () => {
+    expect(spec.volumes).toEqual([{ name: 'image', image: { reference: puller().image, pullPolicy: 'IfNotPresent' } }]);
+    expect(spec.containers).toHaveLength(1);
+    expect(spec.containers[0]).toMatchObject({ image: OPTIONS.program, command: ['/puller', 'hold', '/image'], startupProbe: { exec: { command: ['/puller', 'check', '/image'] } } });
+  });
+  test('asks for no resources: 10m CPU kept a whole-node gang out for good', () => expect(spec.containers[0]).not.toHaveProperty('resources'));
+  test('fits the restricted profile and has no token', () => {
+    expect(spec).toMatchObject({ automountServiceAccountToken: false, securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } } });
+    expect(spec.containers[0]).toMatchObject({ securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } } });
+  });
+  test('tolerates everything and names its nodes one term each, sorted', () => {
+    expect(manifest('a', ['n2', 'n1'])).toEqual(manifest('a', ['n1', 'n2']));
+    expect(spec).toMatchObject({
+      tolerations: [{ operator: 'Exists' }],
+      affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: ['n1', 'n2'].map((n) => ({ matchFields: [{ key: 'metadata.name', operator: 'In', values: [n] }] })) } } },
+    });
+  });
+  test('is read back as it was written', () => {
+    expect(stored()).toMatchObject({ name: pullerSetName(puller()), hash: puller().hash, image: puller().image, nodes: ['n1', 'n2'], program: OPTIONS.program, deleting: false });
+  });
+  test('carries the pull secrets of the configuration, and none where there are none', () => {
+    const made = pullerManifest(puller(), ['n1'], { ...OPTIONS, pullSecrets: ['a', 'b'] });
+    expect(made.spec.template.spec).toMatchObject({ imagePullSecrets: [{ name: 'a' }, { name: 'b' }] });
+    expect(projectPullerSet(made).pullSecrets).toEqual(['a', 'b']);
+    expect(spec).not.toHaveProperty('imagePullSecrets');
+  });
+  test('a runtime class selects the snapshotter', () => {
+    const made = pullerManifest(puller('a', { runtimeClassName: 'nydus' }), ['n1'], OPTIONS);
+    expect(projectPullerSet(made).runtimeClassName).toBe('nydus');
+  });
+});
+
+describe('steps', () => {
+  const short = (steps: ReturnType<typeof engineSteps>): string[] => steps.map((s) => `${s.do} ${s.do === 'delete' ? s.set.name : s.object.metadata.name}`);
+  const name = (letter: string): string => pullerSetName(puller(letter));
+  const rows: [string, Plan['grants'], PullerSet[], string[]][] = [
+    ['nothing wanted, nothing there', grants(), [], []],
+    ['wanted and absent', grants(['a', ['n1']]), [], [`create ${name('a')}`]],
+    ['as wanted', grants(['a', ['n2', 'n1']]), [stored()], []],
+    ['another node', grants(['a', ['n1', 'n3']]), [stored()], [`update ${name('a')}`]],
+    ['a node less', grants(['a', ['n1']]), [stored()], [`update ${name('a')}`]],
+    ['another puller program', grants(['a', ['n1', 'n2']]), [{ ...stored(), program: 'old' }], [`update ${name('a')}`]],
+    ['edited by hand', grants(['a', ['n1', 'n2']]), [{ ...stored(), image: 'evil' }], [`update ${name('a')}`]],
+    ['nobody wants it', grants(), [stored()], [`delete ${name('a')}`]],
+    ['it goes already', grants(), [{ ...stored(), deleting: true }], []],
+    ['wanted again while it goes: made anew when it is gone', grants(['a', ['n1']]), [{ ...stored(), deleting: true }], []],
+    ['a stranger with our label', grants(['a', ['n1', 'n2']]), [stored(), { ...stored(), name: 'stranger' }], ['update puller', 'delete stranger']],
+  ];
+  test.each(rows)('%s', (title, wanted, sets, expected) => {
+    const got = short(engineSteps(wanted, sets, OPTIONS));
+    if (title.startsWith('a stranger')) expect(got.at(-1)).toBe('delete stranger');
+    else expect(got).toEqual(expected);
+  });
+
+  test('other pull secrets: the set is changed, or made anew where every pull of it failed, since Pods keep the old ones', () => {
+    const secrets = { ...OPTIONS, pullSecrets: ['registry'] };
+    const want = grants(['a', ['n1', 'n2']]);
+    expect(short(engineSteps(want, [stored()], { ...secrets, idle: () => false }))).toEqual([`update ${name('a')}`]);
+    expect(short(engineSteps(want, [stored()], { ...secrets, idle: () => true }))).toEqual([`delete ${name('a')}`]);
+    expect(short(engineSteps(want, [{ ...stored(), pullSecrets: ['registry'] }], { ...secrets, idle: () => true }))).toEqual([]);
+  });
+
+  test('property: carrying out the steps gives exactly what is wanted, and then there is nothing left to do', () => {
+    const some = fc.dictionary(fc.constantFrom('a', 'b', 'c'), fc.uniqueArray(fc.constantFrom('n1', 'n2', 'n3'), { minLength: 1 }));
+    fc.assert(
+      fc.property(some, some, (before, wanted) => {
+        const sets = new Map(Object.entries(before).map(([l, n]) => [pullerSetName(puller(l)), stored(l, n)]));
+        const want = grants(...Object.entries(wanted));
+        for (const step of engineSteps(want, [...sets.values()], OPTIONS)) {
+          if (step.do === 'delete') sets.delete(step.set.name);
+          else sets.set(step.object.metadata.name, projectPullerSet(step.object));
+        }
+        expect(engineSteps(want, [...sets.values()], OPTIONS)).toEqual([]);
+      }),
+    );
+  });
+});
+
+describe('the engine', () => {
+  interface Rig {
+    engine: Engine;
+    /** `what set` in the order in which they were asked for. */
+    calls: string[];
+    failed: string[];
+    /** What an attempt at a set comes to; a success unless it is here. */
+    errors: Map<string, Error>;
+    stored: { image: string | undefined };
+  }
+  const rig = (): Rig => {
+    const [calls, failed, errors] = [[] as string[], [] as string[], new Map<string, Error>()];
+    const kept = { image: puller().image as string | undefined };
+    const call = (what: string, set: string): Promise<unknown> => {
+      calls.push(`${what} ${set}`);
+      const error = errors.get(set);
+      return error === undefined ? Promise.resolve({}) : Promise.reject(error);
+    };
+    const port: EnginePort = {
+      create: ({ metadata }) => call('create', metadata.name),
+      update: ({ metadata }) => call('update', metadata.name),
+      delete: ({ name }) => call('delete', name),
+      storedImage: () => kept.image,
+      refusal: (error) => ((error as Error).message.startsWith('422') ? (error as Error).message : undefined),
+      failed: ({ set, retryInMs }) => failed.push(`${set} ${retryInMs}`),
+    };
+    return { engine: new Engine(port), calls, failed, errors, stored: kept };
+  };
+  const [A, B] = [pullerSetName(puller('a')), pullerSetName(puller('b'))];
+  const create = engineSteps(grants(['a', ['n1']]), [], OPTIONS);
+  const update = engineSteps(grants(['a', ['n1', 'n3']]), [stored()], OPTIONS);
+  const remove = engineSteps(grants(), [stored('b')], OPTIONS);
+
+  test('edits one set no more than once a second, and says when the rest is due', async () => {
+    const { engine, calls } = rig();
+    expect(await engine.run(create, 1_000)).toBeUndefined();
+    expect(await engine.run(update, 1_400)).toBe(600);
+    expect(await engine.run(update, 2_000)).toBeUndefined();
+    expect(calls).toEqual([`create ${A}`, `update ${A}`]);
+  });
+  test('is not blocked by a clock that was set back', async () => {
+    const { engine, calls } = rig();
+    await engine.run(create, 1e12);
+    expect(await engine.run(update, 1_000)).toBeUndefined();
+    expect(calls).toEqual([`create ${A}`, `update ${A}`]);
+  });
+
+  test('a refused set does not keep the others from being made, and is told until its next attempt', async () => {
+    const { engine, calls, failed, errors } = rig();
+    errors.set(A, new Error('422 Not_Valid'));
+    expect(await engine.run([...create, ...remove], 1_000)).toBe(5_000);
+    expect(calls).toEqual([`create ${A}`, `delete ${B}`]);
+    expect(failed).toEqual([`${A} 5000`]);
+    expect([...engine.refused(1_000)]).toEqual([[puller().hash, '422 Not_Valid']]);
+    expect([...engine.refused(5_999)]).toHaveLength(1);
+    expect([...engine.refused(6_000)]).toEqual([]);
+  });
+  test('it is tried again after 5 s, 10 s and so on up to 5 min, and forgotten once it is taken', async () => {
+    const { engine, calls, failed, errors } = rig();
+    errors.set(A, new Error('422'));
+    let now = 0;
+    for (let i = 0; i < 9; i++) now += (await engine.run(create, now)) ?? 0;
+    expect(failed.map((f) => Number(f.split(' ')[1]) / 1000)).toEqual([5, 10, 20, 40, 80, 160, 300, 300, 300]);
+    expect(await engine.run(create, now - 1)).toBe(1);
+    errors.clear();
+    expect(await engine.run(create, now)).toBeUndefined();
+    expect(engine.refused(now).size).toBe(0);
+    expect(calls).toHaveLength(10);
+  });
+  test('one that nobody wants any more is forgotten when it is due', async () => {
+    const { engine, errors } = rig();
+    errors.set(A, new Error('422'));
+    await engine.run(create, 0);
+    expect(await engine.run([], 1_000)).toBe(4_000);
+    expect(await engine.run([], 5_000)).toBeUndefined();
+  });
+  test('a failure that may pass is no refusal; it is tried again sooner, or when the server asks for it', async () => {
+    const { engine, errors } = rig();
+    errors.set(A, new Error('500'));
+    expect(await engine.run(create, 0)).toBe(1_000);
+    expect(engine.refused(0).size).toBe(0);
+    errors.set(A, Object.assign(new Error('429'), { retryAfterMs: 30_000 }));
+    expect(await engine.run(create, 1_000)).toBe(30_000);
+  });
+  test('a pause does not outlast a clock that was set back', async () => {
+    const { engine, calls, errors } = rig();
+    errors.set(A, new Error('422'));
+    await engine.run(create, 1e12);
+    await engine.run(create, 1_000);
+    expect(calls).toHaveLength(2);
+  });
+  test('an API server that drops image volumes is named, and once it keeps them all is well', async () => {
+    const { engine, stored: kept } = rig();
+    kept.image = undefined;
+    await engine.run(create, 0);
+    expect(engine.problem).toContain('ImageVolume');
+    expect(engine.refused(0).get(puller().hash)).toContain('does not keep image volumes');
+    kept.image = puller().image;
+    await engine.run(create, 5_000);
+    expect(engine.problem).toBeUndefined();
+    expect(engine.refused(5_000).size).toBe(0);
+  });
+});
+
+describe('a puller Pod', () => {
+  test('that is not bound names its node in the affinity that the DaemonSet controller wrote', () => {
+    const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n7'] }] }] } } };
+    const raw = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, spec: { affinity, schedulingGates: [{ name: 'g' }] }, status: { conditions: [{ type: 'PodScheduled', status: 'False', message: 'gated' }] } };
+    // A gate is told as a gate, not as a lack of room.
+    expect(projectPullerPod(raw)).toMatchObject({ node: 'n7', gates: ['g'], phase: 'Pending' });
+    expect(projectPullerPod(raw)).not.toHaveProperty('unschedulable');
+  });
+  test.each([[{}], [{ spec: null, status: null }], [{ status: { containerStatuses: [null, 'x'] }, spec: { volumes: [{}] } }]])('malformed %j proves nothing', (parts) => {
+    const pod = projectPullerPod({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, ...parts });
+    expect(pod.image).toBeUndefined();
+    expect(pod.container).toBeUndefined();
+  });
+});
