@@ -91,9 +91,12 @@ export function readBundle(pem: string): X509Certificate[] {
   });
 }
 
-/** Positive, random, at most 20 bytes. Rule: RFC 5280 section 4.1.2.2. */
-function newSerial(): string {
-  return `00${randomBytes(15).toString('hex')}`;
+/**
+ * Positive, random, at most 20 bytes, hexadecimal. Rule: RFC 5280 section 4.1.2.2. The first byte is fixed and not zero: forge takes only
+ * one zero byte off, and OpenSSL reads no number that begins with more of them than its sign needs. Exported for its test.
+ */
+export function newSerial(random: Buffer = randomBytes(15)): string {
+  return `01${random.toString('hex')}`;
 }
 
 function draft(commonName: string, serial: string, { now, validityMs }: Validity): forge.pki.Certificate {

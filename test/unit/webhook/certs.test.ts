@@ -10,7 +10,7 @@ import { bundlePatch, trusts, wantedBundle } from '../../../src/webhook/certs/ca
 import type { CaSecret } from '../../../src/webhook/certs/ca-secret.js';
 import { caRequiresRegeneration, readAuthority, regenerate } from '../../../src/webhook/certs/ca-secret.js';
 import { leafRequiresRenewal, signLeaf } from '../../../src/webhook/certs/leaf.js';
-import { notAfterOf, readBundle, renewAt } from '../../../src/webhook/certs/x509.js';
+import { newSerial, notAfterOf, readBundle, renewAt } from '../../../src/webhook/certs/x509.js';
 import { FakeClock } from '../kube/fake-clock.js';
 
 const HOUR = 3_600_000;
@@ -23,6 +23,15 @@ function makeSecret(now = NOW, validityMs = 24 * HOUR, before?: CaSecret): CaSec
 
 const encode = (text: string): string => Buffer.from(text).toString('base64');
 const decode = (text: string | undefined): string => Buffer.from(text ?? '', 'base64').toString();
+
+test.each([
+  ['zeros', Buffer.alloc(15)],
+  ['a zero and a small byte', Buffer.from([0, 1, ...Buffer.alloc(13)])],
+  ['high bits', Buffer.alloc(15, 0xff)],
+])('a serial number of %s is positive and as short as DER wants it', (_, random) => {
+  const [first = 0] = Buffer.from(newSerial(random), 'hex');
+  expect([first > 0, first < 0x80, newSerial(random).length]).toEqual([true, true, 32]);
+});
 
 describe('caRequiresRegeneration', () => {
   const good = makeSecret();
