@@ -188,6 +188,34 @@ describe('admission', () => {
     }
     // Negative twin: a Pod outside the gang is not pinned by its record.
     expect(decisionsOf(await create(image))).toMatchObject([{ outcome: 'variant-missing', image }]);
+    // Pods of a JobSet stand two owners below it and name it by a label; what they mount was warmed as well.
+    const volumes = [{ name: 'data', image: { reference: image } }];
+    const labels = { 'jobset.sigs.k8s.io/jobset-uid': job.metadata.uid ?? '' };
+    const below = await create(image, { metadata: { labels }, spec: { volumes } });
+    expect([imageOf(below), below['spec'].volumes[0].image.reference]).toEqual([resolved, resolved]);
+    expect(decisionsOf(below)).toMatchObject([
+      { outcome: 'pinned' },
+      { container: 'volume/data', outcome: 'pinned', source: image },
+    ]);
+    const outside = await create(image, { spec: { volumes } });
+    expect(outside['spec'].volumes[0].image.reference).toBe(image);
+  });
+
+  test('an image above maxImageSize of its policy is left alone, with both sizes', async () => {
+    const { source } = await pushPair(cluster, 'team/large');
+    const limited = policy('limited', { priority: 5, match: { images: [`${host}/team/large`] }, maxImageSize: '10k' });
+    await cluster.client.apply(limited);
+    await untilOutcome(cluster, source, 'too-large');
+    expect(decisionsOf(await create(source))).toMatchObject([
+      {
+        outcome: 'too-large',
+        image: source,
+        policy: 'limited',
+        message: expect.stringMatching(/\d kB compressed, more than maxImageSize 10k/),
+      },
+    ]);
+    await cluster.client.delete(POLICY, 'limited');
+    await untilOutcome(cluster, source, 'accelerated');
   });
 
   test.each<[string, Parameters<typeof pod>[1], string | undefined]>([
