@@ -2,6 +2,7 @@ import PQueue from 'p-queue';
 import type { Clock, Timer } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
+import { isConflict } from './errors.js';
 import { queueMeter, type QueueMeter } from './work-queue-metrics.js';
 
 /** What a reconcile asks for next; `after` in milliseconds. */
@@ -41,6 +42,8 @@ interface Due {
 
 const FIRST_RETRY_MS = 5;
 const LONGEST_RETRY_MS = 300_000;
+/** Conflicts of a key in a row that are everyday life; more of them are a fight with another writer. */
+const USUAL_CONFLICTS = 4;
 
 /**
  * Runs one reconcile per key at a time and none in vain: keys that are added while they wait are one run, keys that are added while
@@ -150,7 +153,9 @@ export class WorkQueue {
       log.error({ err: error, queue: name, key }, 'reconcile failed for good; the object has to change');
     } else {
       const delayMs = this.#backOff(key, error);
-      log.warn({ err: error, queue: name, key, failures: this.#failures.get(key), retryInMs: delayMs }, 'reconcile failed');
+      const fields = { err: error, queue: name, key, failures: this.#failures.get(key) ?? 0, retryInMs: delayMs };
+      if (isConflict(error) && fields.failures <= USUAL_CONFLICTS) log.debug(fields, 'somebody else wrote first');
+      else log.warn(fields, 'reconcile failed');
     }
   }
 

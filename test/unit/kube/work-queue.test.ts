@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import { KubeError } from '../../../src/kube/errors.js';
 import { Terminal, Waiting, WorkQueue, type Result } from '../../../src/kube/work-queue.js';
 import { Metrics } from '../../../src/observe/metrics.js';
 import { FakeClock, keepLog, settle } from './fake-clock.js';
@@ -31,6 +32,17 @@ function gated(concurrency = 1) {
 }
 
 describe('the work queue', () => {
+  test('conflicts are everyday life and not worth a warning, unless they do not end', async () => {
+    const { clock, queue, next, lines } = gated();
+    queue.start();
+    queue.add('a');
+    for (let i = 0; i < 6; i++) {
+      (await next()).fail(new KubeError('the object has been modified', { status: 409, reason: 'Conflict' }));
+      await clock.advance(1_000);
+    }
+    expect(lines.filter((l) => l.level >= 40).map((l) => l['failures'])).toEqual([5, 6]);
+  });
+
   test('runs a key once however often it was added while it waited', async () => {
     const { queue, next, started } = gated();
     for (let i = 0; i < 1000; i++) queue.add('a');

@@ -177,6 +177,28 @@ describe('a plan', () => {
   });
 });
 
+describe('a puller that the API server refuses', () => {
+  const [a, b] = [puller('a'), puller('b')];
+  const refused = (states: [Puller, Record<string, PullState>][] = []): World => ({ ...world(states), refused: new Map([[a.hash, '422: Not_Valid']]) });
+
+  test('fails wherever it is not under way, on all nodes at once, and says why', () => {
+    const result = plan([prewarm('one', { pullers: [a] })], refused(), WIDE);
+    expect(sums(result, 'one')).toEqual({ desired: 3, warm: 0, pulling: 0, pending: 0, failed: 3 });
+    expect(result.progress.get('one')?.failures[0]).toEqual({ node: 'n01', image: a.image, reason: 'Rejected', message: '422: Not_Valid' });
+    expect(granted(result, a)).toEqual([]);
+  });
+  test('keeps what it has: a longer list of nodes may be refused where the old one stands', () => {
+    const result = plan([prewarm('one', { pullers: [a] })], refused([[a, { n01: warm, n02: pulling }]]), WIDE);
+    expect(sums(result, 'one')).toEqual({ desired: 3, warm: 1, pulling: 1, pending: 0, failed: 1 });
+    expect(granted(result, a)).toEqual(['n01', 'n02']);
+  });
+  test('does not stop other prewarms', () => {
+    const result = plan([prewarm('one', { pullers: [a] }), prewarm('two', { pullers: [b] })], refused(), WIDE);
+    expect(granted(result, b)).toEqual(['n01', 'n02', 'n03']);
+    expect(sums(result, 'two')).toMatchObject({ pulling: 3, failed: 0 });
+  });
+});
+
 describe('properties of plans, under any interleaving', () => {
   const ALL = nodes(6);
   const states = fc.constantFrom<PullState | undefined>(undefined, pulling, warm, failed(), failed('AuthDenied'), { state: 'absent', inFlight: true });
