@@ -1,8 +1,9 @@
 import { keyOf } from '../api/object.js';
 import type { HarbingerConfig } from '../config/schema.js';
 import type { RegistryPort } from '../images/registry-port.js';
-import type { KubeClient } from '../kube/client.js';
+import type { WatchPort } from '../kube/client.js';
 import type { EventRecorder } from '../kube/events.js';
+import type { KubePort } from '../kube/port.js';
 import type { Result } from '../kube/work-queue.js';
 import { WorkQueue } from '../kube/work-queue.js';
 import type { Clock } from '../observe/clock.js';
@@ -16,6 +17,7 @@ import { GangReconciler } from './gangs.js';
 import { Guard } from './guard.js';
 import { AdmissionCheckReconciler } from './holds/admission-checks.js';
 import { KueueCheckReconciler } from './holds/kueue-check.js';
+import { workloadReader } from './live.js';
 import { Lookups } from './lookups.js';
 import { PrewarmMetrics } from './metrics.js';
 import { PlannerLoop } from './planner-loop.js';
@@ -23,7 +25,7 @@ import { PolicyReconciler } from './policies.js';
 import { PrewarmReconciler } from './prewarm/reconciler.js';
 
 export interface ManagerOptions {
-  client: KubeClient;
+  client: KubePort & WatchPort;
   registry: () => RegistryPort;
   config: () => HarbingerConfig;
   events: EventRecorder;
@@ -67,7 +69,7 @@ export class Manager {
     this.#views = views;
     this.#planner = new PlannerLoop({ ...base, log, metrics: numbers, namespace, program: options.pullerImage, onChange: (key) => this.#queues.prewarms.add(key) });
     const gangs = new GangReconciler({ caches, views, actuator, log, mode: () => config().mode, onRefusal: (key) => this.#queues.checks.add(key) });
-    const prewarms = new PrewarmReconciler({ ...base, metrics: numbers, planner: this.#planner, lookups, events: options.events });
+    const prewarms = new PrewarmReconciler({ ...base, metrics: numbers, planner: this.#planner, lookups, events: options.events, readWorkload: workloadReader(client) });
     const checks = new KueueCheckReconciler(base);
     const admissionChecks = new AdmissionCheckReconciler(base);
     const policies = new PolicyReconciler({ caches, actuator, mode: () => config().mode, clock });

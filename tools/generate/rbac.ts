@@ -65,8 +65,8 @@ const controller: Grants = {
     rule(GROUP, ['accelerationpolicies', 'prewarmcheckconfigs'], READ),
     rule('', ['nodes', 'namespaces'], READ),
     rule('batch', ['jobs'], READ),
-    // patch on workloads stamps the deadline of a hold before the hold begins.
-    rule(KUEUE, ['workloads'], [...READ, 'patch']),
+    // get: what a gang runs is changed only after a look at its Workload that no cache gave. patch stamps the deadline of a hold.
+    rule(KUEUE, ['workloads'], ['get', ...READ, 'patch']),
     rule(KUEUE, ['workloads/status', 'admissionchecks/status'], ['patch']),
     rule(KUEUE, ['admissionchecks', 'clusterqueues', 'localqueues', 'resourceflavors'], READ),
     events,

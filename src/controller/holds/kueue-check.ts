@@ -15,7 +15,7 @@ import type { WorkloadView } from '../gang-sources/kueue.js';
 import type { Guard } from '../guard.js';
 import { parametersOf } from './parameters.js';
 import type { CheckSnapshot, CheckWrite, Warmth } from './decide.js';
-import { warmthOf } from './warmth.js';
+import { refusedWarmth, warmthOf } from './warmth.js';
 import { decideCheck } from './decide.js';
 
 export interface KueueCheckOptions {
@@ -46,6 +46,7 @@ export class KueueCheckReconciler {
     const workload = caches.workloads.get(key);
     if (workload === undefined) {
       this.#told.delete(key);
+      this.#options.guard.forgetWorkload(key);
       return {};
     }
     try {
@@ -83,14 +84,14 @@ export class KueueCheckReconciler {
       delayedTopology: gang.state.delayedTopology,
       optIn: views.optInOf(gang),
       hasImages: gang.podSets.some((p) => templateFacts(p.template).images.length > 0),
-      warmth: prewarm === undefined ? undefined : this.#warmth(prewarm),
+      warmth: prewarm === undefined ? refusedWarmth(views.refusalOf(gang)) : this.#warmth(prewarm),
       checks: new Map(checks),
       mode: config().mode,
     };
   }
 
   #warmth(prewarm: ImagePrewarm): Warmth {
-    const changing = this.#options.guard.isChanging(keyOf(prewarm), prewarm.metadata.resourceVersion ?? '');
+    const changing = this.#options.guard.isChanging({ key: keyOf(prewarm), resourceVersion: prewarm.metadata.resourceVersion ?? '' });
     return warmthOf(prewarm, changing);
   }
 
@@ -107,10 +108,14 @@ export class KueueCheckReconciler {
   async #write(workload: WorkloadView, writes: readonly CheckWrite[], now: number): Promise<void> {
     const { actuator, guard } = this.#options;
     const ops = writes.flatMap((write) => opsOf(workload, write, formatTime(now)));
-    if (writes.some((w) => w.state === 'Ready')) guard.lettingGo(workload.gang.uid);
+    if (writes.some((w) => w.state === 'Ready')) guard.lettingGo(workload);
     this.#told.set(workload.key, now);
-    await actuator.perform({ type: 'write-check', workload: this.#seen(workload), ops });
-    if (writes.some((w) => w.transition && w.state === 'Pending')) guard.takingBack(workload.gang.uid);
+    try {
+      await actuator.perform({ type: 'write-check', workload: this.#seen(workload), ops });
+    } catch (error) {
+      guard.notLetGo(workload.key, error);
+      throw error;
+    }
   }
 
   #seen({ gang, resourceVersion }: WorkloadView): { namespace: string; name: string; resourceVersion: string } {

@@ -8,11 +8,12 @@ import type { ReleaseReason } from '../../api/reasons.js';
 import { remainingMs } from '../../preheat/deadline.js';
 import type { Rates } from '../../preheat/deadline.js';
 import type { Lifecycle } from './lifecycle.js';
+import { isEnough } from '../holds/enough.js';
 import { judgeReady } from './readiness.js';
 import type { Verdict } from './readiness.js';
 import { updateRecord } from './record.js';
 import type { RecordUpdate } from './record.js';
-import type { PrewarmSnapshot } from './snapshot.js';
+import type { GangView, PrewarmSnapshot } from './snapshot.js';
 
 export interface PrewarmEvent {
   type: 'Normal' | 'Warning';
@@ -26,8 +27,8 @@ export interface PrewarmDecision {
   events: PrewarmEvent[];
   /** Records that were changed or have to be: the gang's check must not become Ready meanwhile. */
   record: RecordUpdate;
-  /** Delete the object (its time to live is over). */
-  expired: boolean;
+  /** Epoch ms from which on the object is to be deleted: its time to live is over then. */
+  expiresAt?: number | undefined;
 }
 
 export interface DecideContext {
@@ -52,11 +53,11 @@ export function decidePrewarm(snapshot: PrewarmSnapshot, context: DecideContext)
     targets: record.targets,
     ...identity(snapshot),
     ...sums(snapshot, context),
-    ...times(snapshot, verdict, context),
   };
+  setTimes(status, snapshot, { verdict, context });
   status.conditions = conditionsOf(snapshot, verdict, { record, at, context });
   setEstimate(status, snapshot, context);
-  return { status, events: eventsOf(before, status), record, expired: isExpired(snapshot, status, context.now) };
+  return { status, events: eventsOf(before, status, snapshot.unpinned), record, expiresAt: expiryOf(snapshot, status) };
 }
 
 function identity({ prewarm, gang }: PrewarmSnapshot): Partial<ImagePrewarmStatus> {
@@ -84,13 +85,26 @@ function sums(snapshot: PrewarmSnapshot, { lifecycle }: DecideContext): Partial<
   };
 }
 
-function times({ prewarm, progress }: PrewarmSnapshot, verdict: Verdict, { now }: DecideContext): Partial<ImagePrewarmStatus> {
-  const at = formatTime(now);
+/**
+ * The time in which a prewarm may not pull is not its own: while it lasts there is no start, and what comes after it is another
+ * try with a deadline of its own. The status alone remembers that, so a restart changes nothing.
+ */
+function setTimes(status: ImagePrewarmStatus, { progress }: PrewarmSnapshot, { verdict, context }: { verdict: Verdict; context: DecideContext }): void {
+  const { now, lifecycle } = context;
+  if (status.completionTime !== undefined) return;
   const begun = progress !== undefined && progress.warm + progress.pulling + progress.failures.length > 0;
-  return {
-    ...(prewarm.status?.startTime === undefined && begun ? { startTime: at } : {}),
-    ...(prewarm.status?.completionTime === undefined && verdict.ready ? { completionTime: at } : {}),
-  };
+  if (verdict.ready) status.completionTime = formatTime(now);
+  else if (isPaused(lifecycle, progress)) {
+    delete status.startTime;
+    return;
+  }
+  if (begun) status.startTime ??= formatTime(now);
+}
+
+/** Whether nothing may pull now, by what the gang is allowed or by what others take of the budgets. */
+function isPaused({ why }: Lifecycle, progress: PrewarmSnapshot['progress']): boolean {
+  if (why !== undefined) return why !== 'DeadlineExceeded';
+  return progress?.pulling === 0 && (progress.waitsFor === 'cluster' || progress.waitsFor === 'registry');
 }
 
 /**
@@ -109,7 +123,7 @@ function setEstimate(status: ImagePrewarmStatus, { progress, concurrency }: Prew
 }
 
 function conditionsOf(
-  { prewarm, gang }: PrewarmSnapshot,
+  { prewarm, gang, progress, unpinned }: PrewarmSnapshot,
   verdict: Verdict,
   { record, at, context }: { record: RecordUpdate; at: string; context: DecideContext },
 ): Condition[] {
@@ -120,12 +134,16 @@ function conditionsOf(
   };
   set('Ready', verdict.ready, verdict.reason, verdict.message);
   const open = record.targets.flatMap((t) => t.images).filter((i) => i.resolved === undefined);
-  if (open.length === 0) set('TargetsResolved', true, 'Resolved', 'every image has a recorded digest');
+  if (open.length === 0) set('TargetsResolved', true, 'Resolved', `every image has a recorded digest${unpinned === undefined ? '' : `; ${unpinned}`}`);
   else set('TargetsResolved', false, verdict.unresolvedReason, open.find((i) => i.message !== undefined)?.message ?? `${open.length} images are being looked up`);
   if (verdict.hopeless) set('Failed', true, verdict.reason, verdict.message);
   else set('Failed', false, 'NoFailure', 'nothing keeps the images from becoming warm');
-  const released = isTrue(conditions, 'Released') ? undefined : releaseOf(gang, verdict, { now: context.now, wasReady: isTrue(prewarm.status?.conditions, 'Ready') });
-  if (released !== undefined) set('Released', true, released, RELEASED[released]);
+  // Who opts in again before anything was let go has changed their mind in time.
+  if (gang?.optIn.optedIn === true && !isLetGo(gang)) conditions = conditions.filter((c) => c.type !== 'Released' || c.reason !== 'OptedOut');
+  const share = isEnough({ warm: progress?.warm ?? 0, desired: progress?.desired ?? 0, reason: verdict.reason }, gang?.minWarmPercent ?? 100);
+  const warm = verdict.ready || isTrue(prewarm.status?.conditions, 'Ready');
+  const released = isTrue(conditions, 'Released') ? undefined : releaseOf(gang, { hopeless: verdict.hopeless, warm: warm || share }, context.now);
+  if (released !== undefined) set('Released', true, released, !warm && released === 'WarmVerified' ? RELEASED_WITH_A_SHARE : RELEASED[released]);
   return conditions;
 }
 
@@ -137,23 +155,31 @@ const RELEASED: Record<ReleaseReason, string> = {
   QuotaReservedCold: 'quota was reserved before the images were warm and the gang does not wait with quota reserved',
 };
 
+const RELEASED_WITH_A_SHARE = 'the gang was let go with its images proven warm on as many nodes as its check asks for';
+
+/** Whether Pods may come: the gang was admitted, or nothing of ours keeps it from being so. */
+function isLetGo({ gang, checkReady }: GangView): boolean {
+  const { admitted, reservedAt } = gang.state;
+  return admitted || (reservedAt !== undefined && checkReady);
+}
+
 /** Why the gang was let go, undefined while it was not. Asked once: the first reason stays on record. */
-function releaseOf(gang: PrewarmSnapshot['gang'], verdict: Verdict, at: { now: number; wasReady: boolean }): ReleaseReason | undefined {
-  if (gang === undefined) return undefined;
-  if (!gang.optIn.optedIn) return 'OptedOut';
-  const { admitted, reservedAt } = gang.gang.state;
-  if (!admitted && (reservedAt === undefined || !gang.checkReady)) return undefined;
-  if (verdict.ready || at.wasReady) return 'WarmVerified';
-  if (gang.deadline !== undefined && at.now >= gang.deadline) return 'DeadlineExceeded';
-  return verdict.hopeless ? 'Hopeless' : 'QuotaReservedCold';
+function releaseOf(gang: GangView | undefined, images: { warm: boolean; hopeless: boolean }, now: number): ReleaseReason | undefined {
+  if (gang === undefined || !isLetGo(gang)) return undefined;
+  // Of a Job that is gone nobody knows what it said.
+  if (!gang.optIn.optedIn) return gang.jobGone === true ? undefined : 'OptedOut';
+  if (images.warm) return 'WarmVerified';
+  if (gang.deadline !== undefined && now >= gang.deadline) return 'DeadlineExceeded';
+  return images.hopeless ? 'Hopeless' : 'QuotaReservedCold';
 }
 
 /** One event per change of what a person wants to know: work began, warm, taken back, failed, let go. */
-function eventsOf(before: ImagePrewarmStatus, after: ImagePrewarmStatus): PrewarmEvent[] {
+function eventsOf(before: ImagePrewarmStatus, after: ImagePrewarmStatus, unpinned: string | undefined): PrewarmEvent[] {
   const started = before.startTime === undefined && after.startTime !== undefined;
   const size = after.size === undefined ? '' : `, ${after.size} each`;
   return [
     ...(started ? [{ type: 'Normal', reason: 'PrewarmStarted', note: `warming ${after.nodes?.desired ?? 0} nodes${size}` } as const] : []),
+    ...(unpinned === undefined ? [] : turnedTrue(before, after, 'TargetsResolved').map(() => ({ type: 'Warning', reason: 'NotPinned', note: unpinned }) as const)),
     ...readyEvents(before, after),
     ...turnedTrue(before, after, 'Failed').map((c) => ({ type: 'Warning', reason: c.reason, note: c.message }) as const),
     ...turnedTrue(before, after, 'Released').map(
@@ -176,8 +202,8 @@ function readyEvents(before: ImagePrewarmStatus, after: ImagePrewarmStatus): Pre
   return is.reason === 'Finished' ? [] : [{ type: 'Warning', reason: 'WarmthLost', note: is.message }];
 }
 
-function isExpired({ prewarm }: PrewarmSnapshot, status: ImagePrewarmStatus, now: number): boolean {
+function expiryOf({ prewarm }: PrewarmSnapshot, status: ImagePrewarmStatus): number | undefined {
   const { gangRef, ttlSecondsAfterFinished: ttl } = prewarm.spec;
   const end = Date.parse(status.completionTime ?? '');
-  return gangRef === undefined && ttl !== undefined && !Number.isNaN(end) && now >= end + ttl * 1000;
+  return gangRef === undefined && ttl !== undefined && !Number.isNaN(end) ? end + ttl * 1000 : undefined;
 }

@@ -11,6 +11,7 @@ import { candidates } from '../../placement/candidates.js';
 import type { Actuator } from '../actions.js';
 import type { Caches } from '../caches.js';
 import { canonical } from '../decide-gang.js';
+import type { WorkloadView } from '../gang-sources/kueue.js';
 import type { GangViews } from '../gang-views.js';
 import type { Guard } from '../guard.js';
 import type { Lookups } from '../lookups.js';
@@ -21,6 +22,7 @@ import { signatureOf } from '../planning.js';
 import type { PrewarmDecision } from './decide.js';
 import { decidePrewarm } from './decide.js';
 import { lookupsNeeded } from './record.js';
+import { unpinnedBecause } from './unpinned.js';
 import type { PrewarmSnapshot } from './snapshot.js';
 
 export interface PrewarmReconcilerOptions {
@@ -31,6 +33,8 @@ export interface PrewarmReconcilerOptions {
   actuator: Actuator;
   events: EventRecorder;
   guard: Guard;
+  /** Reads a Workload from the API server itself; undefined where there is none. */
+  readWorkload: (name: { namespace: string; name: string }) => Promise<WorkloadView | undefined>;
   metrics: PrewarmMetrics;
   config: () => HarbingerConfig;
   clock: Clock;
@@ -42,6 +46,8 @@ const WRITE_INTERVAL_MS = 1_000;
 const CONFLICT_MS = 200;
 /** An object with open questions is looked at again after this time even if nothing is heard, ms. */
 const LOOK_MS = 15_000;
+/** Longest time for which a look is put off, ms: timers of the platform end at 24 days. */
+const LONGEST_MS = 86_400_000;
 
 /** observe -> look up -> decide -> one status write -> events, for one ImagePrewarm. */
 export class PrewarmReconciler {
@@ -53,10 +59,11 @@ export class PrewarmReconciler {
   }
 
   async reconcile(key: string): Promise<Result> {
-    const { caches, planner, lookups, clock, config } = this.#options;
+    const { caches, views, planner, lookups, clock, config } = this.#options;
     const prewarm = caches.prewarms.get(key);
     if (prewarm === undefined) {
       lookups.forget(key);
+      this.#options.guard.forgetPrewarm(key);
       this.#written.delete(key);
       return {};
     }
@@ -64,26 +71,28 @@ export class PrewarmReconciler {
     // The first plan comes within a moment, and the planner adds this key then.
     if (plan === undefined || prewarm.metadata.deletionTimestamp !== undefined) return {};
     const { budgets } = config();
-    const needs = lookupsNeeded(this.#snapshot(key, prewarm, plan), clock.now(), budgets.tagRecheckSeconds * 1000);
+    const needs = lookupsNeeded(this.#snapshot(key, prewarm, plan, views.workloadOf(prewarm)), clock.now(), budgets.tagRecheckSeconds * 1000);
     if (needs.length > 0 && plan.lifecycle.keep) await lookups.look(key, prewarm, needs, this.#platforms(prewarm));
     // Looking takes time: what is decided must come from what is known now.
     if (caches.prewarms.get(key)?.metadata.resourceVersion !== prewarm.metadata.resourceVersion) return { after: 0 };
-    const snapshot = this.#snapshot(key, prewarm, planner.planOf(key) ?? plan);
-    const decision = decidePrewarm(snapshot, { now: clock.now(), lifecycle: plan.lifecycle, rates: budgets });
-    return this.#apply(key, prewarm, decision);
+    const latest = planner.planOf(key) ?? plan;
+    const decide: Decide = (workload) =>
+      decidePrewarm(this.#snapshot(key, prewarm, latest, workload), { now: clock.now(), lifecycle: latest.lifecycle, rates: budgets });
+    return this.#apply(key, prewarm, decide);
   }
 
-  #snapshot(key: string, prewarm: ImagePrewarm, plan: PrewarmPlan): PrewarmSnapshot {
-    const { views, planner, lookups, guard } = this.#options;
-    const workload = views.workloadOf(prewarm);
+  #snapshot(key: string, prewarm: ImagePrewarm, plan: PrewarmPlan, workload: WorkloadView | undefined): PrewarmSnapshot {
+    const { caches, views, planner, lookups, guard, config } = this.#options;
+    const { namespace = '' } = prewarm.metadata;
     return {
       prewarm,
-      gang: workload === undefined ? undefined : views.viewOf(workload, planner.positions, guard.isLettingGo(workload.gang.uid)),
+      gang: workload === undefined ? undefined : views.viewOf(workload, planner.positions, guard.isLettingGo(workload)),
       progress: plan.signature === signatureOf(prewarm) ? plan.progress : undefined,
       candidates: plan.candidates,
       lookups: lookups.of(key),
       deadlineMs: plan.deadlineMs,
       concurrency: plan.concurrency,
+      unpinned: prewarm.spec.gangRef === undefined ? undefined : unpinnedBecause(namespace, caches.namespaces.get(namespace)?.labels ?? {}, config().scope),
     };
   }
 
@@ -96,17 +105,20 @@ export class PrewarmReconciler {
     return platforms.length === 1 ? platforms : [];
   }
 
-  async #apply(key: string, prewarm: ImagePrewarm, decision: PrewarmDecision): Promise<Result> {
+  async #apply(key: string, prewarm: ImagePrewarm, decide: Decide): Promise<Result> {
     const { namespace = '', name, uid = '' } = prewarm.metadata;
-    if (decision.expired) {
+    const decision = decide(this.#options.views.workloadOf(prewarm));
+    const restMs = (decision.expiresAt ?? Number.POSITIVE_INFINITY) - this.#options.clock.now();
+    if (restMs <= 0) {
       await this.#options.actuator.perform({ type: 'delete-prewarm', prewarm: { namespace, name, uid } });
       return {};
     }
-    const result: Result = reasonOf(decision) === 'Finished' ? {} : { after: this.#lookAgainMs() };
+    const after = Math.min(restMs, reasonOf(decision) === 'Finished' ? Number.POSITIVE_INFINITY : this.#lookAgainMs());
+    const result: Result = Number.isFinite(after) ? { after: Math.min(after, LONGEST_MS) } : {};
     if (canonical(decision.status) === canonical(prewarm.status ?? {})) return result;
     const wait = (this.#written.get(key) ?? 0) + WRITE_INTERVAL_MS - this.#options.clock.now();
     if (wait > 0 && wait <= WRITE_INTERVAL_MS && !isUrgent(prewarm, decision)) return { after: wait };
-    await this.#write(key, prewarm, decision);
+    await this.#write(key, prewarm, { decision, decide });
     return result;
   }
 
@@ -114,14 +126,19 @@ export class PrewarmReconciler {
     return Math.min(LOOK_MS, this.#options.config().budgets.tagRecheckSeconds * 1000);
   }
 
-  async #write(key: string, prewarm: ImagePrewarm, { status, events }: PrewarmDecision): Promise<void> {
+  async #write(key: string, prewarm: ImagePrewarm, first: { decision: PrewarmDecision; decide: Decide }): Promise<void> {
     const { actuator, guard, clock } = this.#options;
     const { namespace = '', name, resourceVersion = '' } = prewarm.metadata;
-    if (!isReady(status)) guard.changing(key, resourceVersion);
+    // Before the Workload is read: from here on none of our writes lets the gang go.
+    if (!isReady(first.decision.status)) guard.changing({ key, resourceVersion });
+    const { status, events } = await this.#confirmed(key, prewarm, first);
     this.#written.set(key, clock.now());
     try {
-      await actuator.perform({ type: 'write-prewarm-status', prewarm: { namespace, name, resourceVersion }, status });
+      const stored = await actuator.perform({ type: 'write-prewarm-status', prewarm: { namespace, name, resourceVersion }, status });
+      // The API server makes no new version of an object that already says so.
+      if (stored?.metadata.resourceVersion === resourceVersion) guard.forgetPrewarm(key);
     } catch (error) {
+      guard.notChanged(key, error);
       if (isNotFound(error)) return;
       // The spec or our own earlier write is newer than the cache; it brings this key back, and this look is only for the case it does not.
       if (isConflict(error)) throw new Waiting('a newer version of the object is on its way', CONFLICT_MS);
@@ -132,7 +149,28 @@ export class PrewarmReconciler {
       for (const regarding of regardingOf(prewarm)) this.#options.events.event({ regarding, action: 'Prewarm', ...event });
     }
   }
+
+  /**
+   * Where the record of a gang would change, the decision is made again on the Workload as the API server has it: a cache may be
+   * minutes old, and by then Kueue, the watchdog or an earlier write of ours may have let Pods come with the old record (P3).
+   */
+  async #confirmed(key: string, prewarm: ImagePrewarm, { decision, decide }: { decision: PrewarmDecision; decide: Decide }): Promise<PrewarmDecision> {
+    const { views, guard, readWorkload } = this.#options;
+    const { gangRef } = prewarm.spec;
+    const workload = views.workloadOf(prewarm);
+    if (decision.record.moved.length === 0 || gangRef === undefined || workload === undefined) return decision;
+    try {
+      const live = await readWorkload({ namespace: workload.gang.namespace, name: workload.gang.name });
+      return decide(live?.gang.ref.uid === gangRef.uid ? live : undefined);
+    } catch (error) {
+      guard.forgetPrewarm(key);
+      throw error;
+    }
+  }
 }
+
+/** The decision about the object if this is its Workload. */
+type Decide = (workload: WorkloadView | undefined) => PrewarmDecision;
 
 function reasonOf({ status }: PrewarmDecision): string | undefined {
   return status.conditions?.find((c) => c.type === 'Ready')?.reason;

@@ -31,7 +31,8 @@ export function isFrozen({ prewarm, gang }: Pick<PrewarmSnapshot, 'prewarm' | 'g
   if (pin === 'Never') return false;
   if (pin === 'AtQueue') return true;
   if (isTrue(prewarm.status?.conditions, 'Released')) return true;
-  if (gang === undefined) return false;
+  // A job whose Workload is gone may run all the same, and nobody tells when its next Pod comes.
+  if (gang === undefined) return prewarm.spec.gangRef !== undefined;
   return gang.gang.state.admitted || (gang.gang.state.reservedAt !== undefined && (gang.checkReady || !gang.checked));
 }
 
@@ -54,7 +55,8 @@ export function lookupsNeeded(snapshot: PrewarmSnapshot, now: number, recheckMs:
   const maxAge = isTrue(snapshot.prewarm.status?.conditions, 'Ready') ? recheckMs : Math.min(recheckMs, LATELY_MS);
   const needs = imagesOf(snapshot.prewarm).filter(({ source, record }) => {
     const last = snapshot.lookups.get(source);
-    const older = (ms: number): boolean => last === undefined || now >= last.at + ms;
+    // A look from the future was made before the clock was set back: its age is not known.
+    const older = (ms: number): boolean => last === undefined || now >= last.at + ms || now < last.at;
     if (record?.resolved !== undefined) return mayMove && !isPinned(source) && older(maxAge);
     return last?.ok !== true && older(RETRY_MS);
   });

@@ -13,6 +13,10 @@ export interface GangView {
   checkReady: boolean;
   /** Whether one of our checks stands on it. */
   checked: boolean;
+  /** Whether the Job that may have opted it in is being deleted or gone: what it said cannot be asked any more. */
+  jobGone?: boolean | undefined;
+  /** Share of warm nodes that is enough for its checks, in percent; 100 where none says less. */
+  minWarmPercent?: number | undefined;
   /** Epoch ms at which the hold on it ends, where one is stamped for the present reservation. */
   deadline?: number | undefined;
   /** Place in the queue, 0 is the head; absent once quota is reserved. */
@@ -24,17 +28,30 @@ export type Lookup =
   | { ok: true; digest: string; resolved: string; outcome: Outcome; sizeBytes: number; message?: string; at: number }
   | { ok: false; reason: FailureReason; outcome: Outcome; message: string; at: number };
 
+/** What became of looking for nodes, over all targets. */
+export interface CandidateSums {
+  /** Why the spec cannot be used. */
+  problem?: string;
+  /** How many nodes each reason keeps out: of the targets in `empty`, or of all. */
+  reasons: Record<string, number>;
+  /** How many nodes have to be warm. */
+  desired: number;
+  /** Targets that want nodes and for which there are none: what is warm for others does not help their Pods. */
+  empty: string[];
+}
+
 /** All that the decision about one ImagePrewarm depends on. */
 export interface PrewarmSnapshot {
   prewarm: ImagePrewarm;
   gang?: GangView | undefined;
   /** Absent until the first plan that knows this generation. */
   progress?: Progress | undefined;
-  /** Why the spec cannot be used, and why nodes are out, from the candidates. */
-  candidates: { problem?: string; reasons: Record<string, number>; desired: number };
+  candidates: CandidateSums;
   /** Latest lookups by source, as far as this process made them. */
   lookups: ReadonlyMap<string, Lookup>;
   /** Rates of the configuration and what is derived from them, ms. */
   deadlineMs: number;
   concurrency: number;
+  /** Why Pods of the gang will not be given the recorded images, for the people who opted it in; absent where they will. */
+  unpinned?: string | undefined;
 }
