@@ -100,12 +100,6 @@ const budgets = z
       .max(86_400)
       .default(60)
       .meta({ description: 'How often a moving tag is looked up again while its gang waits warm.' }),
-    stallSeconds: z
-      .int()
-      .min(10)
-      .max(86_400)
-      .default(600)
-      .meta({ description: 'A prewarm in which no node becomes warm for so long counts as stalled.' }),
   })
   .meta({ description: 'Limits on what Harbinger takes from the cluster.' });
 

@@ -92,8 +92,9 @@ function runningState(pod: PullerPod, container: ContainerState, runningSince: n
 
 function problemOfNode(pod: PullerPod, node: NodeFacts | undefined, mayFlow: boolean): PullState | undefined {
   if (node === undefined) return failed('NodeLost', `node ${pod.node} does not exist any more`);
-  // A node of the same name that joined after the Pod was made is another machine with an empty disk.
-  if (node.createdAt > pod.createdAt) return failed('NodeLost', `node ${pod.node} was replaced; the puller belongs to the one before`);
+  // A node of the same name that joined after the Pod was made is another machine with an empty disk; where the old Pod object is
+  // still there its kubelet starts it anew, and a start after the joining is of this machine.
+  if (node.createdAt > pod.createdAt && !(pod.container?.runningSince !== undefined && pod.container.runningSince > node.createdAt)) return failed('NodeLost', `node ${pod.node} was replaced; the puller belongs to the one before`);
   if (!node.ready) return failed('NodeNotReady', `node ${pod.node} is not Ready${node.readyMessage ? `: ${node.readyMessage}` : ''}`, mayFlow);
   return undefined;
 }

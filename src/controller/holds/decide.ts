@@ -1,12 +1,15 @@
 import { formatDuration, formatTime } from '../../api/duration.js';
 import type { HoldView } from '../../gangs/hold.js';
 import { validDeadline } from '../../gangs/hold.js';
+import { isEnough } from './enough.js';
 import type { OptIn } from '../../gangs/opt-in.js';
 
 /** What is known of the images of a gang; absent where there is no ImagePrewarm (yet). */
 export interface Warmth {
-  /** Condition Ready of the ImagePrewarm, for its present generation, with nothing about to change. */
+  /** Condition Ready of the ImagePrewarm. */
   ready: boolean;
+  /** All of this is about its present generation, and nothing is about to change it. */
+  current: boolean;
   desired: number;
   warm: number;
   /** Waiting cannot help any more: the reason. */
@@ -109,9 +112,8 @@ function answerOf(snapshot: CheckSnapshot, parameters: Parameters, at: { now: nu
 
 function warmAnswer(warmth: Warmth | undefined, minWarmPercent: number): Answer | undefined {
   if (warmth === undefined) return undefined;
-  const { ready, warm, desired } = warmth;
-  const enough = ready || (minWarmPercent < 100 && desired > 0 && warm * 100 >= desired * minWarmPercent && warmth.reason === 'PullingImages');
-  return enough ? { state: 'Ready', message: `images warm on ${warm}/${desired} nodes` } : undefined;
+  const { ready, current, warm, desired } = warmth;
+  return current && (ready || isEnough(warmth, minWarmPercent)) ? { state: 'Ready', message: `images warm on ${warm}/${desired} nodes` } : undefined;
 }
 
 /** Quota is reserved and the images are not warm: GPUs stand idle from now on, so every wait has to be justified. */
@@ -119,12 +121,15 @@ function heldAnswer(snapshot: CheckSnapshot, parameters: Parameters, now: number
   const { view, warmth, optIn } = snapshot;
   const progress = progressMessage(warmth, now);
   if (snapshot.delayedTopology) return { state: 'Ready', message: `nodes are assigned only after this check; let go with ${progress}` };
+  if (warmth?.current === true && warmth.reason === 'Finished') return { state: 'Ready', message: `nothing is pulled for the gang any more: ${warmth.message}` };
   if (warmth?.hopeless !== undefined) return { state: 'Ready', message: `let go cold, waiting cannot help: ${warmth.hopeless}` };
   const holdMs = optIn.holdMs ?? parameters.defaultHoldMs;
   if (holdMs === 0) return { state: 'Ready', message: `quota is reserved; let go with ${progress}` };
-  const deadline = validDeadline(view);
+  const stamp = (view.reservedAt ?? now) + holdMs;
+  const stamped = validDeadline(view);
+  // A stamp of an earlier, longer hold may lie in the future still; what the gang asks for now counts.
+  const deadline = stamped === undefined || stamped > stamp ? undefined : stamped;
   if (deadline === undefined) {
-    const stamp = (view.reservedAt ?? now) + holdMs;
     if (now >= stamp) return { state: 'Ready', message: `let go with ${progress}: the hold of ${formatDuration(holdMs)} is over` };
     return { state: 'Pending', message: heldMessage(progress, stamp), stamp, after: Math.min(LOOK_MS, stamp - now) };
   }

@@ -11,6 +11,7 @@ export function warmthOf({ metadata, status = {} }: ImagePrewarm, changing: bool
   const condition = (type: string) => status.conditions?.find((c) => c.type === type);
   const [ready, failed] = [condition('Ready'), condition('Failed')];
   return present<Warmth>({
+    current: current && !changing,
     ready: current && !changing && ready?.status === 'True',
     ...countsOf(status),
     hopeless: current && failed?.status === 'True' ? failed.message : undefined,
@@ -18,6 +19,11 @@ export function warmthOf({ metadata, status = {} }: ImagePrewarm, changing: bool
     reason: ready?.reason ?? 'Pending',
     eta: time(status.estimatedCompletionTime),
   });
+}
+
+/** Of a gang whose ImagePrewarm the API server refuses: nothing is pulled, and no wait changes that. */
+export function refusedWarmth(refusal: string | undefined): Warmth | undefined {
+  return refusal === undefined ? undefined : { ready: false, current: true, desired: 0, warm: 0, hopeless: refusal, message: refusal, reason: 'Invalid' };
 }
 
 function countsOf({ nodes }: NonNullable<ImagePrewarm['status']>): Pick<Warmth, 'desired' | 'warm'> {

@@ -7,11 +7,12 @@ export interface Lifecycle {
   mayPull: boolean;
   keep: boolean;
   /** Why no new pulls begin. */
-  why?: 'Suspended' | 'QueuePosition' | 'DeadlineExceeded' | 'Finished' | 'OptedOut';
+  why?: 'Suspended' | 'Inactive' | 'NotQueued' | 'QueuePosition' | 'DeadlineExceeded' | 'Finished' | 'OptedOut';
 }
 
 export interface LifecycleInput {
   prewarm: ImagePrewarm;
+  /** Absent for an object made by hand, and for a gang whose Workload is gone. */
   gang?: GangView | undefined;
   now: number;
   gangsAheadPerQueue: number;
@@ -29,6 +30,7 @@ export function gangServed({ gang }: GangView, now: number, retainAfterAdmission
 
 /** Whether pullers hold images for a prewarm, by its `retain`. */
 function retained({ prewarm, gang, now, retainAfterAdmissionMs }: LifecycleInput): boolean {
+  if (isGone(prewarm, gang) && wasServed(prewarm)) return prewarm.spec.retain === 'Always';
   switch (prewarm.spec.retain) {
     case 'Always':
       return true;
@@ -41,12 +43,24 @@ function retained({ prewarm, gang, now, retainAfterAdmissionMs }: LifecycleInput
   }
 }
 
+/** A job without a Workload: its queue label was removed, or Kueue dropped the Workload of a job that has ended. */
+function isGone({ spec }: ImagePrewarm, gang: GangView | undefined): boolean {
+  return gang === undefined && spec.gangRef !== undefined;
+}
+
+/** Whether the status says that the gang was let go or needs nothing: all that is left to ask once its Workload is gone. */
+function wasServed({ status }: ImagePrewarm): boolean {
+  return isTrue(status?.conditions, 'Released') || status?.conditions?.find((c) => c.type === 'Ready')?.reason === 'Finished';
+}
+
 /** A pure function of objects and time: after a restart the same pullers are kept and none is pulled twice. */
 export function lifecycle(input: LifecycleInput): Lifecycle {
   const { prewarm, gang } = input;
   if (prewarm.metadata.deletionTimestamp !== undefined) return { mayPull: false, keep: false, why: 'Finished' };
   if (gang !== undefined && !gang.optIn.optedIn) return { mayPull: false, keep: false, why: 'OptedOut' };
   if (!retained(input)) return { mayPull: false, keep: false, why: 'Finished' };
+  // It stays so until a person turns it on again. What nodes have they still have then, unless they needed the room.
+  if (gang?.gang.state.active === false && prewarm.spec.retain !== 'Always') return { mayPull: false, keep: false, why: 'Inactive' };
   const why = obstacle(input);
   return why === undefined ? { mayPull: true, keep: true } : { mayPull: false, keep: true, why };
 }
@@ -57,11 +71,24 @@ function obstacle({ prewarm, gang, now, gangsAheadPerQueue, deadlineMs }: Lifecy
   if (suspend) return 'Suspended';
   // Pods of an admitted gang pull for themselves; a puller elsewhere would only compete with them.
   if (gang?.gang.state.admitted === true && retain !== 'WhileGangRuns' && retain !== 'Always') return 'Finished';
-  if ((gang?.position ?? 0) >= gangsAheadPerQueue) return 'QueuePosition';
+  if (isGone(prewarm, gang) && retain !== 'Always') return 'NotQueued';
+  const place = gang === undefined ? undefined : placeOf(gang, gangsAheadPerQueue);
+  if (place !== undefined && !(place === 'NotQueued' && retain === 'Always')) return place;
   return overdue(prewarm, now, deadlineMs) ? 'DeadlineExceeded' : undefined;
 }
 
-/** Whether a prewarm took longer than it may; one that is Ready once keeps its nodes warm without a limit. */
+/** A gang that has quota is past the line; one that has no place in any line would be warmed for nothing. */
+function placeOf({ gang, position }: GangView, gangsAheadPerQueue: number): Lifecycle['why'] {
+  const { reservedAt, admitted, finished } = gang.state;
+  if (reservedAt !== undefined || admitted || finished) return undefined;
+  if (position === undefined) return 'NotQueued';
+  return position >= gangsAheadPerQueue ? 'QueuePosition' : undefined;
+}
+
+/**
+ * Whether a prewarm took longer than it may, counted from `startTime`, which the status takes back whenever nothing may pull. One
+ * that was Ready once keeps its nodes warm without a limit.
+ */
 export function overdue(prewarm: ImagePrewarm, now: number, deadlineMs: number): boolean {
   const { spec, status } = prewarm;
   const start = Date.parse(status?.startTime ?? '');

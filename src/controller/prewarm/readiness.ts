@@ -58,6 +58,7 @@ function spec({ candidates, prewarm }: PrewarmSnapshot, lifecycle: Lifecycle): V
   const names = prewarm.spec.targets.map((t) => t.name);
   const twice = names.find((n, i) => names.indexOf(n) !== i);
   if (twice !== undefined) return no('Invalid', `two targets are named "${twice}"; names of targets must differ`, true);
+  if (lifecycle.why === 'Inactive') return no('Suspended', 'the Workload of the gang is not active (spec.active is false); its images are not held until it is queued again');
   if (lifecycle.why === 'OptedOut') return no('Finished', 'the gang is not, or no longer, opted in; its images are not held');
   if (!lifecycle.keep) return no('Finished', 'the gang has its images; they are no longer held');
   if (lifecycle.why === 'Suspended') return no('Suspended', 'spec.suspend is true: nothing new is pulled');
@@ -76,12 +77,14 @@ function images({ targets }: RecordUpdate, lookups: PrewarmSnapshot['lookups']):
 }
 
 function nodes({ candidates, prewarm, progress }: PrewarmSnapshot): Verdict | undefined {
-  if (candidates.desired > 0) return progress === undefined ? no('Pending', 'waiting for the first plan') : undefined;
-  if (prewarm.spec.targets.every((t) => t.nodes.count === 0)) {
-    return { ...no('AllNodesWarm', 'no node has to be warm'), ready: true };
+  const [empty] = candidates.empty;
+  if (empty !== undefined) {
+    const pods = prewarm.spec.targets.length > 1 ? `Pods of target "${empty}"` : 'Pods of the gang';
+    const why = Object.entries(candidates.reasons).map(([reason, n]) => `${n} nodes: ${reason}`);
+    return no('NoCandidateNodes', `no node can take ${pods}${why.length === 0 ? '' : ` (${why.slice(0, 4).join('; ')})`}`, true);
   }
-  const why = Object.entries(candidates.reasons).map(([reason, n]) => `${n} nodes: ${reason}`);
-  return no('NoCandidateNodes', `no node can take Pods of the gang${why.length === 0 ? '' : ` (${why.slice(0, 4).join('; ')})`}`, true);
+  if (candidates.desired === 0) return { ...no('AllNodesWarm', 'no node has to be warm'), ready: true };
+  return progress === undefined ? no('Pending', 'waiting for the first plan') : undefined;
 }
 
 /** All nodes are warm; but a tag is only as good as the last look at it. */
@@ -106,7 +109,7 @@ function deadline({ progress }: PrewarmSnapshot, { why }: Lifecycle): Verdict | 
 function pulls(progress: Progress | undefined, lifecycle: Lifecycle, snapshot: PrewarmSnapshot): Verdict {
   if (progress === undefined) return no('Pending', 'waiting for the first plan');
   const count = `${progress.warm}/${progress.desired} nodes warm`;
-  return stuck(progress, count) ?? waits(progress, { lifecycle, count, position: snapshot.gang?.position ?? 0 }) ?? no('PullingImages', pullingMessage(progress, count));
+  return stuck(progress, count) ?? queued(lifecycle, snapshot) ?? waits(progress, { lifecycle, count }) ?? no('PullingImages', pullingMessage(progress, count));
 }
 
 /** Nothing is under way and what is missing has failed. */
@@ -117,8 +120,19 @@ function stuck({ failed, pulling, pending, waitsFor, failures }: Progress, count
   return no(REASON[worst.reason], `${count}; ${worst.node}: ${worst.message}`, hopeless);
 }
 
-function waits({ pulling, pending, waitsFor }: Progress, at: { lifecycle: Lifecycle; count: string; position: number }): Verdict | undefined {
-  if (at.lifecycle.why === 'QueuePosition') return no('QueuePosition', `number ${at.position + 1} in line; pulls begin nearer to the head of the queue`);
+/** The gang's turn to pull has not come. */
+function queued({ why }: Lifecycle, { gang }: PrewarmSnapshot): Verdict | undefined {
+  if (why === 'NotQueued') {
+    const found = gang === undefined ? 'its job has no Workload' : `its LocalQueue "${gang.gang.queue}" leads to no ClusterQueue`;
+    return no('QueuePosition', `the gang stands in no queue (${found}); pulls begin once it does`);
+  }
+  if (why !== 'QueuePosition') return undefined;
+  // In powers of two: exact numbers would change, and be written, for every gang behind each one that leaves.
+  const ahead = 2 ** Math.floor(Math.log2(Math.max(1, gang?.position ?? 1)));
+  return no('QueuePosition', `at least ${ahead} gangs of the queue are ahead; pulls begin nearer to its head`);
+}
+
+function waits({ pulling, pending, waitsFor }: Progress, at: { lifecycle: Lifecycle; count: string }): Verdict | undefined {
   if (pulling > 0) return undefined;
   if (waitsFor !== undefined) return no('WaitingForSlot', `${at.count}; ${WAITS[waitsFor]}`);
   return pending > 0 && !at.lifecycle.mayPull ? no('Pending', `${at.count}; no new pulls`) : undefined;

@@ -16,8 +16,8 @@ const view = (state: string, change: Partial<HoldView> = {}): HoldView => ({
   checks: [{ name: 'images', state, message: 'before' }],
   ...change,
 });
-const warm: Warmth = { ready: true, desired: 3, warm: 3, message: 'the images are on all 3 nodes', reason: 'AllNodesWarm' };
-const cold: Warmth = { ready: false, desired: 3, warm: 2, message: '', reason: 'PullingImages', eta: T0 + 40_000 };
+const warm: Warmth = { ready: true, current: true, desired: 3, warm: 3, message: 'the images are on all 3 nodes', reason: 'AllNodesWarm' };
+const cold: Warmth = { ready: false, current: true, desired: 3, warm: 2, message: '', reason: 'PullingImages', eta: T0 + 40_000 };
 const hopeless: Warmth = { ...cold, reason: 'ImageNotFound', message: 'no such image', hopeless: 'no such image' };
 
 const snapshot = (change: Partial<CheckSnapshot> & { holdMs?: number } = {}): CheckSnapshot => {

@@ -1,59 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
-import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
-import type { ImagePrewarmSpec, ImagePrewarmStatus } from '../../../src/api/kinds/image-prewarm.js';
-import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
 import type { DecideContext } from '../../../src/controller/prewarm/decide.js';
 import { decidePrewarm } from '../../../src/controller/prewarm/decide.js';
 import type { LifecycleInput } from '../../../src/controller/prewarm/lifecycle.js';
 import { lifecycle } from '../../../src/controller/prewarm/lifecycle.js';
 import { isFrozen, lookupsNeeded } from '../../../src/controller/prewarm/record.js';
-import type { GangView, Lookup, PrewarmSnapshot } from '../../../src/controller/prewarm/snapshot.js';
-import type { GangState } from '../../../src/gangs/shape.js';
-import type { Progress } from '../../../src/preheat/planner.js';
-
-const T0 = Date.parse('2026-01-01T00:00:00Z');
-/** Whole seconds, as the API server keeps times. */
-const iso = (ms: number): string => new Date(ms).toISOString().replace('.000Z', 'Z');
-const digest = (c: string): string => `sha256:${c.repeat(64)}`;
-const resolvedOf = (c: string): string => `reg.example.com/train@${digest(c)}`;
-const SOURCE = 'reg.example.com/train:v1';
-
-const lookup = (c = 'a', at = T0): Lookup => ({ ok: true, digest: digest(c), resolved: resolvedOf(c), outcome: 'pinned', sizeBytes: 1e9, at });
-const failedLookup = (reason: 'ImageNotFound' | 'AuthDenied' | 'RegistryError', at = T0): Lookup => ({ ok: false, reason, outcome: 'registry-error', message: 'the registry says no', at });
-const recorded = (c = 'a'): NonNullable<ImagePrewarmStatus['targets']> => [{ name: 'main', images: [{ source: SOURCE, resolved: resolvedOf(c), digest: digest(c), sizeBytes: 1e9, outcome: 'pinned' }] }];
-
-function prewarm(status: ImagePrewarmStatus = {}, spec: Partial<ImagePrewarmSpec> = {}): ImagePrewarm {
-  return {
-    apiVersion: 'harbinger.dev/v1alpha1',
-    kind: 'ImagePrewarm',
-    metadata: { name: 'p', namespace: 'team', generation: 2 },
-    spec: { targets: [{ name: 'main', images: [{ reference: SOURCE }], nodes: { selector: {}, count: 3 } }], pin: 'AtRelease', retain: 'UntilGangStarts', spareNodes: 0, suspend: false, ...spec },
-    status,
-  };
-}
-function gang(change: Partial<GangView> = {}, state: Partial<GangState> = {}): GangView {
-  const { gang: g } = projectWorkload({ apiVersion: 'kueue.x-k8s.io/v1beta2', kind: 'Workload', metadata: { name: 'w', namespace: 'team' }, spec: { queueName: 'gpu' } });
-  return { gang: { ...g, state: { ...g.state, ...state } }, optIn: { optedIn: true, problems: [] }, checkReady: false, checked: true, ...change };
-}
-const progress = (change: Partial<Progress> = {}): Progress => ({ desired: 3, warm: 3, pulling: 0, pending: 0, failed: 0, failures: [], runningSince: [], seenMs: [], ...change });
-const snapshot = (change: Partial<PrewarmSnapshot> = {}): PrewarmSnapshot => ({
-  prewarm: prewarm({ targets: recorded() }),
-  progress: progress(),
-  candidates: { reasons: {}, desired: 3 },
-  lookups: new Map([[SOURCE, lookup()]]),
-  deadlineMs: 600_000,
-  concurrency: 10,
-  ...change,
-});
-const context = (change: Partial<DecideContext> = {}): DecideContext => ({ now: T0, lifecycle: { mayPull: true, keep: true }, rates: { assumedPullMiBPerSecond: 50, minDeadlineSeconds: 600 }, ...change });
-const condition = (status: ImagePrewarmStatus, type: string) => status.conditions?.find((c) => c.type === type);
-const failure = (reason: 'PullFailed' | 'ImageNotFound' | 'NodeNotReady' | 'Gated', node = 'n1') => ({ node, image: 'i', reason, message: `${node} says ${reason}` });
+import type { PrewarmSnapshot } from '../../../src/controller/prewarm/snapshot.js';
+import { T0, iso, digest, SOURCE, lookup, failedLookup, recorded, prewarm, gang, progress, snapshot, context, condition, failure } from './fixtures.js';
 
 describe('condition Ready', () => {
   const rows: [string, Partial<PrewarmSnapshot>, Partial<DecideContext>, string, boolean?][] = [
     ['all warm', {}, {}, 'AllNodesWarm'],
-    ['nothing to warm', { prewarm: prewarm({ targets: recorded() }, { targets: [{ name: 'main', images: [{ reference: SOURCE }], nodes: { selector: {}, count: 0 } }] }), candidates: { reasons: {}, desired: 0 } }, {}, 'AllNodesWarm'],
-    ['the spec cannot be evaluated', { candidates: { problem: 'bad selector', reasons: {}, desired: 0 } }, {}, 'Invalid', true],
+    ['nothing to warm', { prewarm: prewarm({ targets: recorded() }, { targets: [{ name: 'main', images: [{ reference: SOURCE }], nodes: { selector: {}, count: 0 } }] }), candidates: { reasons: {}, desired: 0, empty: [] } }, {}, 'AllNodesWarm'],
+    ['the spec cannot be evaluated', { candidates: { problem: 'bad selector', reasons: {}, desired: 0, empty: [] } }, {}, 'Invalid', true],
     ['two targets of one name (a CRD without our rule)', { prewarm: prewarm({}, { targets: [...prewarm().spec.targets, ...prewarm().spec.targets] }) }, {}, 'Invalid', true],
     ['suspended', {}, { lifecycle: { mayPull: false, keep: true, why: 'Suspended' } }, 'Suspended'],
     ['images are no longer held', {}, { lifecycle: { mayPull: false, keep: false, why: 'Finished' } }, 'Finished'],
@@ -62,9 +20,9 @@ describe('condition Ready', () => {
     ['no right to it', { prewarm: prewarm(), lookups: new Map([[SOURCE, failedLookup('AuthDenied')]]) }, {}, 'AuthDenied', true],
     ['the registry is away', { prewarm: prewarm(), lookups: new Map([[SOURCE, failedLookup('RegistryError')]]) }, {}, 'RegistryError', false],
     ['no plan for this generation yet', { progress: undefined }, {}, 'Pending'],
-    ['no candidates', { candidates: { reasons: { 'it is cordoned': 3 }, desired: 0 }, progress: progress({ desired: 0, warm: 0 }) }, {}, 'NoCandidateNodes', true],
+    ['no candidates', { candidates: { reasons: { 'it is cordoned': 3 }, desired: 0, empty: ['main'] }, progress: progress({ desired: 0, warm: 0 }) }, {}, 'NoCandidateNodes', true],
     ['pulling', { progress: progress({ warm: 1, pulling: 2 }) }, {}, 'PullingImages'],
-    ['number 40 in line', { progress: progress({ warm: 0, pending: 3 }), gang: gang({ position: 39 }) }, { lifecycle: { mayPull: false, keep: true, why: 'QueuePosition' } }, 'QueuePosition'],
+    ['far back in line', { progress: progress({ warm: 0, pending: 3 }), gang: gang({ position: 39 }) }, { lifecycle: { mayPull: false, keep: true, why: 'QueuePosition' } }, 'QueuePosition'],
     ['waiting for a slot', { progress: progress({ warm: 0, pending: 3, waitsFor: 'cluster' }) }, {}, 'WaitingForSlot'],
     ['fails on all', { progress: progress({ warm: 0, pending: 2, failed: 1, waitsFor: 'failure', failures: [failure('ImageNotFound')] }) }, {}, 'ImageNotFound', true],
     ['a pull that may yet succeed', { progress: progress({ warm: 2, failed: 1, failures: [failure('PullFailed')] }) }, {}, 'PullFailed', false],
@@ -143,7 +101,7 @@ describe('condition Released', () => {
     ['cold and admitted', { gang: gang({ checkReady: true }, { admitted: true, reservedAt: T0 }), progress: cold }, 'QuotaReservedCold'],
     ['at the deadline', { gang: gang({ checkReady: true, deadline: T0 }, { reservedAt: T0 }), progress: cold }, 'DeadlineExceeded'],
     ['hopeless', { gang: gang({ checkReady: true }, { reservedAt: T0 }), progress: progress({ warm: 0, failed: 3, failures: [failure('Gated')] }) }, 'Hopeless'],
-    ['opted out', { gang: gang({ optIn: { optedIn: false, problems: [] } }) }, 'OptedOut'],
+    ['opted out and admitted', { gang: gang({ optIn: { optedIn: false, problems: [] } }, { admitted: true }) }, 'OptedOut'],
     ['made by hand', {}, undefined],
   ];
   test.each(rows)('%s', (_title, change, reason) => {
@@ -187,8 +145,8 @@ describe('the rest of the status', () => {
     expect(second.estimatedCompletionTime).toBe(first.estimatedCompletionTime);
   });
   test('an object made by hand ends when its time to live is over', () => {
-    const expired = (ttl: number, now: number) => decidePrewarm(snapshot({ prewarm: prewarm({ targets: recorded(), completionTime: iso(T0) }, { ttlSecondsAfterFinished: ttl }) }), context({ now })).expired;
-    expect([expired(10, T0 + 9_999), expired(10, T0 + 10_000)]).toEqual([false, true]);
+    const expired = (ttl: number, now: number) => decidePrewarm(snapshot({ prewarm: prewarm({ targets: recorded(), completionTime: iso(T0) }, { ttlSecondsAfterFinished: ttl }) }), context({ now })).expiresAt;
+    expect([expired(10, T0 + 9_999), expired(0, T0)]).toEqual([T0 + 10_000, T0]);
   });
 });
 
@@ -208,7 +166,7 @@ describe('what the planner may do', () => {
     ['finished, WhileGangRuns', input({ prewarm: prewarm({}, { retain: 'WhileGangRuns' }), gang: gang({}, { finished: true }) }), { mayPull: false, keep: false, why: 'Finished' }],
     ['finished, Always', input({ prewarm: prewarm({}, { retain: 'Always' }), gang: gang({}, { finished: true }) }), { mayPull: true, keep: true }],
     ['warm once, Never', input({ prewarm: prewarm({ completionTime: iso(T0) }, { retain: 'Never' }) }), { mayPull: false, keep: false, why: 'Finished' }],
-    ['evicted after it ran: warmed again', input({ gang: gang({}, { admitted: false, podsReady: false, evicted: true }) }), { mayPull: true, keep: true }],
+    ['evicted after it ran: warmed again', input({ gang: gang({ position: 0 }, { admitted: false, podsReady: false, evicted: true }) }), { mayPull: true, keep: true }],
     ['out of time', input({ prewarm: prewarm(started) }), { mayPull: false, keep: true, why: 'DeadlineExceeded' }],
     ['out of its own time', input({ prewarm: prewarm({ startTime: iso(T0 - 10_000) }, { activeDeadlineSeconds: 10 }) }), { mayPull: false, keep: true, why: 'DeadlineExceeded' }],
     ['warm once: no deadline any more', input({ prewarm: prewarm({ ...started, completionTime: iso(T0) }) }), { mayPull: true, keep: true }],

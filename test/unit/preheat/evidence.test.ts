@@ -15,10 +15,14 @@ describe('proof of warm (P4)', () => {
     expect(pullState(puller(), pod(), node('n1'), at)).toEqual({ state: 'warm', inFlight: false, tookMs: 5_000 });
   });
 
+  test('a Pod object that outlived its node and was started by the new one: warm', () => {
+    expect(pullState(puller(), pod(), node('n1', { createdAt: T0 + 1_000 }), at)).toMatchObject({ state: 'warm' });
+  });
+
   // Each row changes one thing of the proof: without any of them it is not warm.
   const twins: [string, PullerPod, NodeFacts | undefined, Partial<PullState>][] = [
     ['the node does not exist', pod(), undefined, { state: 'failed', reason: 'NodeLost' }],
-    ['the node is younger than the Pod: another machine of that name', pod(), node('n1', { createdAt: T0 + 1 }), { state: 'failed', reason: 'NodeLost' }],
+    ['the node is younger than the container: another machine of that name', pod(), node('n1', { createdAt: T0 + 10_000 }), { state: 'failed', reason: 'NodeLost' }],
     ['the node is not Ready', pod(), node('n1', { ready: false, readyMessage: 'kubelet stopped' }), { state: 'failed', inFlight: false, reason: 'NodeNotReady' }],
     ['the node went in mid-pull: bytes may flow', pod({ container: waiting('ContainerCreating') }), node('n1', { ready: false }), { state: 'failed', inFlight: true, reason: 'NodeNotReady' }],
     ['the volume names another digest', pod({ image: image('b') }), node('n1'), { state: 'failed', reason: 'DigestMismatch' }],
