@@ -77,7 +77,9 @@ describe('the watchdog, with the controller dead', () => {
     return until(`quota to be reserved for ${name}`, async () => {
       const all = await cluster.client.list(WORKLOAD, { namespace: 'default' });
       const mine = all.find((w) => w.metadata.ownerReferences?.some((o) => o.name === name));
-      return mine !== undefined && isTrue(mine, 'QuotaReserved') ? mine : notYet(mine?.['status'] ?? 'no Workload');
+      // Kueue writes the checks after the reservation.
+      const complete = mine !== undefined && isTrue(mine, 'QuotaReserved') && mine['status'].admissionChecks !== undefined;
+      return complete ? mine : notYet(mine?.['status'] ?? 'no Workload');
     });
   }
 
@@ -151,4 +153,19 @@ describe('the watchdog, with the controller dead', () => {
     expect(writes.length).toBeGreaterThan(0);
     expect(writes.every((e) => e.verb === 'patch' && e.subresource === 'status')).toBe(true);
   });
+
+  // The way out that the runbook gives; it must need nothing of ours.
+  test('with all replicas dead a Workload waits with its quota, until its check is written or taken out of the queue', async () => {
+    await Promise.all(harbinger.webhooks.map((w) => w.kill()));
+    for (const name of ['dead-1', 'dead-2']) await cluster.client.create(job(name, 'ours'));
+    const [first, second] = [await reserved('dead-1'), await reserved('dead-2')];
+    const ready = [{ op: 'replace', path: '/status/admissionChecks/0/state', value: 'Ready' }];
+    await cluster.client.patch(WORKLOAD, `default/${first.metadata.name}`, ready, { type: 'json', subresource: 'status' });
+    await started('dead-1', 30_000);
+    const waiting = await cluster.client.get(WORKLOAD, `default/${second.metadata.name}`);
+    expect([isTrue(waiting, 'Admitted'), stateOf(waiting).state]).toEqual([false, 'Pending']);
+    const queue = 'kueue.x-k8s.io/v1beta2/ClusterQueue';
+    await cluster.client.patch(queue, 'ours', { spec: { admissionChecksStrategy: null } });
+    await started('dead-2', 30_000);
+  }, 120_000);
 });
