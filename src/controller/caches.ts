@@ -5,7 +5,7 @@ import type { ImagePrewarm } from '../api/kinds/index.js';
 import { CHECK_CONTROLLER, LABEL } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
 import { keyOf } from '../api/object.js';
-import type { KubeClient } from '../kube/client.js';
+import type { WatchPort } from '../kube/client.js';
 import type { RawObject } from '../kube/reflector.js';
 import { Reflector } from '../kube/reflector.js';
 import type { Resource } from '../kube/resources.js';
@@ -52,7 +52,7 @@ export interface RejectionView {
 }
 
 export interface CachesOptions {
-  client: KubeClient;
+  client: WatchPort;
   namespace: string;
   clock: Clock;
   log: Log;

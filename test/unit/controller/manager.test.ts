@@ -1,0 +1,181 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import type { KubeObject } from '../../../src/api/object.js';
+import { defaultConfig } from '../../../src/config/load.js';
+import { Manager } from '../../../src/controller/manager.js';
+import type { Page, PageOptions, WatchPort } from '../../../src/kube/client.js';
+import { KubeError } from '../../../src/kube/errors.js';
+import { EventRecorder } from '../../../src/kube/events.js';
+import type { KubePort } from '../../../src/kube/port.js';
+import { RESOURCE } from '../../../src/kube/resources.js';
+import type { Resource } from '../../../src/kube/resources.js';
+import { Metrics } from '../../../src/observe/metrics.js';
+import { FakeClock, keepLog } from '../kube/fake-clock.js';
+
+type Raw = KubeObject & Record<string, unknown>;
+const aborted = (signal: AbortSignal | undefined): Promise<never> => new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(new Error('aborted'))));
+type Client = KubePort & WatchPort;
+
+/** An API server that answers lists of what it is given, keeps back those it is told to, and notes writes. It tells nothing in watches. */
+class Api {
+  readonly writes: { what: string; body: unknown }[] = [];
+  readonly refusals = new Map<string, KubeError>();
+  readonly #objects: Record<string, Raw[]>;
+  readonly #withheld = new Map<string, { wait: Promise<void>; give: () => void }>();
+
+  constructor(objects: Record<string, Raw[]>, withheld: readonly string[]) {
+    this.#objects = objects;
+    for (const plural of withheld) {
+      let give: () => void = () => undefined;
+      const wait = new Promise<void>((resolve) => (give = resolve));
+      this.#withheld.set(plural, { wait, give });
+    }
+  }
+
+  give(plural: string): void {
+    this.#withheld.get(plural)?.give();
+  }
+
+  get client(): Client {
+    const write = (verb: string, resource: Resource, body: unknown): Promise<never> => {
+      const what = `${verb} ${resource.plural}`;
+      this.writes.push({ what, body });
+      const refusal = this.refusals.get(what);
+      return refusal === undefined ? Promise.resolve(body as never) : Promise.reject(refusal);
+    };
+    const client: Partial<Client> = {
+      listPage: async <T extends KubeObject>(resource: Resource, options: PageOptions = {}) => {
+        await Promise.race([this.#withheld.get(resource.plural)?.wait ?? Promise.resolve(), aborted(options.signal)]);
+        return { items: this.#objects[resource.plural] ?? [], resourceVersion: '1' } as unknown as Page<T>;
+      },
+      async *watch(_resource, options) {
+        await aborted(options?.signal);
+        yield* [];
+      },
+      apply: (resource, object) => write('apply', resource, object),
+      patch: (resource, _name, patch) => write('patch', resource, patch),
+      create: (resource, object) => write('create', resource, object),
+      delete: (resource, name) => write('delete', resource, name),
+      get: (resource, name) => Promise.reject(new KubeError(`get ${resource.plural} ${name.name}`, { status: 404, reason: 'NotFound' })),
+    };
+    return client as Client;
+  }
+}
+
+const meta = (name: string, more: object = {}): KubeObject['metadata'] => ({ name, namespace: 'team', uid: `${name}-uid`, resourceVersion: '5', creationTimestamp: '2025-12-31T23:00:00Z', ...more });
+const raw = (metadata: KubeObject['metadata'], more: object): Raw => ({ apiVersion: 'v', kind: 'K', metadata, ...more });
+const cluster = (name: string, more: object = {}): KubeObject['metadata'] => {
+  const { namespace: _none, ...metadata } = meta(name, more);
+  return metadata;
+};
+
+const CHECK = { name: 'images', state: 'Pending', message: '', lastTransitionTime: '2025-12-31T23:00:00Z' };
+/** A gang that its Job opts in, with a hold of ten minutes that the check's parameters give, in a queue of one flavor. */
+const OBJECTS: Record<string, Raw[]> = {
+  [RESOURCE.jobs.plural]: [raw(meta('train', { annotations: { 'harbinger.dev/prewarm': 'true' } }), {})],
+  [RESOURCE.workloads.plural]: [
+    raw(meta('job-train', { ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'train', uid: 'train-uid', controller: true }] }), {
+      spec: { queueName: 'gpu', active: true, podSets: [{ name: 'main', count: 1, template: { spec: { containers: [{ image: 'train:1' }] } } }] },
+      status: { admissionChecks: [CHECK] },
+    }),
+  ],
+  [RESOURCE.localQueues.plural]: [raw(meta('gpu'), { spec: { clusterQueue: 'cq' } })],
+  [RESOURCE.clusterQueues.plural]: [raw(cluster('cq'), { spec: { resourceGroups: [{ flavors: [{ name: 'h100' }] }] } })],
+  [RESOURCE.resourceFlavors.plural]: [raw(cluster('h100'), { spec: { nodeLabels: { pool: 'h100' } } })],
+  [RESOURCE.admissionChecks.plural]: [
+    raw(cluster('images'), { spec: { controllerName: 'harbinger.dev/image-prewarm' }, status: { conditions: [{ type: 'Active', status: 'True', reason: 'Active', message: 'Harbinger answers this check', lastTransitionTime: '2025-12-31T23:00:00Z' }] } }),
+  ],
+  [RESOURCE.namespaces.plural]: [raw(cluster('team'), {})],
+};
+
+const running: { manager: Manager; clock: FakeClock; events: EventRecorder }[] = [];
+afterEach(async () => {
+  for (const { manager, clock, events } of running.splice(0)) {
+    const stopped = Promise.all([manager.stop(), events.stop()]);
+    await clock.advance(60_000);
+    await stopped;
+  }
+});
+
+async function lead(withheld: readonly string[] = [], objects = OBJECTS): Promise<{ api: Api; clock: FakeClock; manager: Manager; lines: ReturnType<typeof keepLog>['lines'] }> {
+  const [api, clock, metrics, { log, lines }] = [new Api(objects, withheld), new FakeClock(), new Metrics(), keepLog()];
+  const events = new EventRecorder({ client: api.client, controller: 'c', instance: 'i', clock, log, metrics });
+  const registry = { manifest: () => Promise.reject(new Error('no registry')), config: () => Promise.reject(new Error('no registry')) };
+  const manager = new Manager({ client: api.client, registry: () => registry, config: defaultConfig, events, clock, log, metrics, namespace: 'harbinger-system', pullerImage: 'puller', leading: () => true, failpoint: () => undefined });
+  running.push({ manager, clock, events });
+  manager.follow();
+  void manager.lead();
+  await clock.advance(2_000);
+  return { api, clock, manager, lines };
+}
+const written = (api: Api): string[] => api.writes.map((w) => w.what).filter((w) => !w.endsWith(' events'));
+
+describe('a new leader', () => {
+  test('records what an opted-in gang needs warm and says nothing about the check that it may have', async () => {
+    const { api } = await lead();
+    expect(written(api)).toEqual(expect.arrayContaining(['apply imageprewarms']));
+    expect(JSON.stringify(api.writes)).not.toContain('not opted in');
+    expect(JSON.stringify(api.writes.find((w) => w.what === 'apply imageprewarms'))).toContain('h100');
+  });
+
+  // Each of them alone would make the gang look like another one; policies and configurations change what it is given.
+  const needed = [RESOURCE.jobs, RESOURCE.workloads, RESOURCE.admissionChecks, RESOURCE.prewarmCheckConfigs, RESOURCE.clusterQueues, RESOURCE.localQueues, RESOURCE.resourceFlavors, RESOURCE.accelerationPolicies, RESOURCE.namespaces, RESOURCE.nodes, RESOURCE.imagePrewarms];
+  test.each(needed.map((r) => r.plural))('writes nothing about gangs until %s are known, and then all of it', async (plural) => {
+    const { api, clock } = await lead([plural]);
+    await clock.advance(600_000);
+    expect(written(api)).toEqual([]);
+    api.give(plural);
+    await clock.advance(2_000);
+    expect(written(api)).toContain('apply imageprewarms');
+    expect(JSON.stringify(api.writes)).not.toContain('not opted in');
+  });
+
+  test('the control: a gang whose Job does not opt in is let go at once', async () => {
+    const { api } = await lead([], { ...OBJECTS, [RESOURCE.jobs.plural]: [raw(meta('train'), {})] });
+    expect(new Set(written(api))).toEqual(new Set(['patch workloads']));
+    expect(JSON.stringify(api.writes)).toContain('not opted in');
+  });
+
+  test('waits a moment for the Job of a new Workload, and no longer', async () => {
+    const [workload] = OBJECTS[RESOURCE.workloads.plural] ?? [];
+    const fresh = { ...workload, metadata: { ...workload?.metadata, creationTimestamp: '2026-01-01T00:00:00Z' } } as Raw;
+    const { api, clock } = await lead([], { ...OBJECTS, [RESOURCE.jobs.plural]: [], [RESOURCE.workloads.plural]: [fresh] });
+    expect(written(api)).toEqual([]);
+    await clock.advance(5_000);
+    expect(written(api)).toEqual(['patch workloads']);
+  });
+
+  test('an ImagePrewarm without a gang needs nothing of Kueue', async () => {
+    const spec = { targets: [{ name: 'main', images: [{ reference: 'a' }], nodes: { selector: {} } }], pin: 'AtRelease', retain: 'Always', spareNodes: 0, suspend: false };
+    const { api } = await lead([RESOURCE.workloads.plural], { [RESOURCE.imagePrewarms.plural]: [raw(meta('by-hand', { generation: 1 }), { spec })] });
+    expect(written(api)).toEqual(['apply imageprewarms']);
+  });
+  test('while one of a gang keeps its pullers and its status as they are', async () => {
+    const spec = { gangRef: { apiGroup: 'batch', kind: 'Job', name: 'train', uid: 'train-uid' }, targets: [{ name: 'main', images: [{ reference: 'a' }], nodes: { selector: {} } }], pin: 'AtRelease', retain: 'UntilGangStarts', spareNodes: 0, suspend: false };
+    const { api } = await lead([RESOURCE.workloads.plural], { [RESOURCE.imagePrewarms.plural]: [raw(meta('of-a-gang', { generation: 1 }), { spec })] });
+    expect(written(api)).toEqual([]);
+  });
+});
+
+describe('a gang whose ImagePrewarm is refused', () => {
+  const refuse = (api: Api, status: number): void => void api.refusals.set('apply imageprewarms', new KubeError(`${status} exceeded quota: count/imageprewarms`, { status, reason: 'Forbidden' }));
+
+  test('has the refusal on its check, and is tried again once a minute', async () => {
+    const { api, clock, lines } = await lead([RESOURCE.workloads.plural]);
+    refuse(api, 403);
+    api.give(RESOURCE.workloads.plural);
+    await clock.advance(10_000);
+    expect(JSON.stringify(api.writes.filter((w) => w.what === 'patch workloads'))).toContain('what Job train needs warm cannot be recorded: 403 exceeded quota');
+    expect(written(api).filter((w) => w === 'apply imageprewarms')).toHaveLength(1);
+    await clock.advance(60_000);
+    expect(written(api).filter((w) => w === 'apply imageprewarms')).toHaveLength(2);
+    expect(lines.filter((l) => l.level >= 40 && l['refusal'] !== undefined)).toHaveLength(1);
+  });
+  test('the control: a server that is away is no refusal', async () => {
+    const { api, clock } = await lead([RESOURCE.workloads.plural]);
+    refuse(api, 503);
+    api.give(RESOURCE.workloads.plural);
+    await clock.advance(2_000);
+    expect(JSON.stringify(api.writes)).not.toContain('cannot be recorded');
+  });
+});
+
