@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
 import { parseAllDocuments } from 'yaml';
 import { INSTALL } from '../../../src/api/names.js';
 import { parseConfig } from '../../../src/config/load.js';
@@ -86,6 +87,25 @@ describe('Pods of the installation', () => {
     for (const d of of('Deployment')) expect(d['spec'].template.metadata.labels).toMatchObject(d['spec'].selector.matchLabels);
     const webhook = of('Deployment').find((d) => d['metadata'].name === INSTALL.webhook);
     expect(webhook?.['spec'].template.metadata.labels).toMatchObject(of('Service')[0]?.['spec'].selector);
+  });
+
+  test('see the Secret of registries as files if there is one, and start without it', () => {
+    for (const pod of pods) {
+      const [mount] = pod.containers[0].volumeMounts.filter((m: { name: string }) => m.name === 'registries');
+      expect(mount).toEqual({ name: 'registries', mountPath: '/etc/harbinger-registries', readOnly: true });
+      expect(pod.volumes).toContainEqual({ name: 'registries', secret: { secretName: INSTALL.registriesSecret, optional: true } });
+      // A mount below that of the ConfigMap would need a directory in a read-only volume.
+      expect(pod.containers[0].volumeMounts.filter((m: { mountPath: string }) => mount.mountPath.startsWith(`${m.mountPath}/`))).toEqual([]);
+    }
+  });
+
+  test('the files and the Secret that the page on configuration shows are those', () => {
+    const page = readFileSync('docs/spec/config.md', 'utf8');
+    const shown = parseConfig(/```yaml\n(.*?)```/s.exec(page)?.[1] ?? '', 'docs/spec/config.md');
+    const paths = shown.registries.flatMap((r) => [r.caFile, r.credential?.dockerConfigFile]);
+    expect(paths).toEqual(['/etc/harbinger-registries/ca.crt', '/etc/harbinger-registries/.dockerconfigjson']);
+    expect(shown.pullers.pullSecrets).toEqual([INSTALL.registriesSecret]);
+    expect(page).toContain(`kubectl create secret generic ${INSTALL.registriesSecret} --namespace ${INSTALL.namespace}`);
   });
 
   test('the example configuration is valid', () => {
