@@ -3,9 +3,10 @@ import fc from 'fast-check';
 import type { CheckSnapshot, Warmth } from '../../../src/controller/holds/decide.js';
 import { decideCheck, progressMessage } from '../../../src/controller/holds/decide.js';
 import { activeCondition, parametersOf } from '../../../src/controller/holds/parameters.js';
+import { warmthOf } from '../../../src/controller/holds/warmth.js';
 import type { HoldView } from '../../../src/gangs/hold.js';
+import { conditionOf, prewarm, T0 } from './fixtures.js';
 
-const T0 = Date.parse('2026-01-01T00:00:00Z');
 const MINUTE = 60_000;
 
 const view = (state: string, change: Partial<HoldView> = {}): HoldView => ({
@@ -16,9 +17,18 @@ const view = (state: string, change: Partial<HoldView> = {}): HoldView => ({
   checks: [{ name: 'images', state, message: 'before' }],
   ...change,
 });
-const warm: Warmth = { ready: true, current: true, desired: 3, warm: 3, message: 'the images are on all 3 nodes', reason: 'AllNodesWarm' };
+const warm: Warmth = {
+  ready: true,
+  current: true,
+  desired: 3,
+  warm: 3,
+  message: 'the images are on all 3 nodes',
+  reason: 'AllNodesWarm',
+};
 const cold: Warmth = { ready: false, current: true, desired: 3, warm: 2, message: '', reason: 'PullingImages', eta: T0 + 40_000 };
 const hopeless: Warmth = { ...cold, reason: 'ImageNotFound', message: 'no such image', hopeless: 'no such image' };
+
+const finished: Warmth = { ...cold, reason: 'Finished', message: 'the gang has its images; they are no longer held' };
 
 const snapshot = (change: Partial<CheckSnapshot> & { holdMs?: number } = {}): CheckSnapshot => {
   const { holdMs, ...rest } = change;
@@ -39,7 +49,12 @@ describe('what the check says', () => {
   const out = { optIn: { optedIn: false, problems: [] } };
   const rows: [string, CheckSnapshot, 'Ready' | 'Pending' | 'nothing', string?][] = [
     ['not opted in: Ready at first sight', snapshot(out), 'Ready', 'not opted in to prewarming'],
-    ['opted out by a typo: Ready, with the typo', snapshot({ optIn: { optedIn: false, problems: ['"flase"'] } }), 'Ready', 'not opted in to prewarming ("flase")'],
+    [
+      'opted out by a typo: Ready, with the typo',
+      snapshot({ optIn: { optedIn: false, problems: ['"flase"'] } }),
+      'Ready',
+      'not opted in to prewarming ("flase")',
+    ],
     ['mode Observe holds nothing', snapshot({ mode: 'Observe' }), 'Ready', 'mode Observe'],
     ['mode Off holds nothing', snapshot({ mode: 'Off' }), 'Ready', 'mode Off'],
     ['a gang without images has nothing to wait for', snapshot({ hasImages: false }), 'Ready', 'no container'],
@@ -47,17 +62,82 @@ describe('what the check says', () => {
     ['cold before reservation: stays Pending and tells how far', snapshot(), 'Pending', '2/3 nodes warm, about 40s'],
     ['no ImagePrewarm yet', snapshot({ warmth: undefined }), 'Pending', 'images are being looked up'],
     ['warmth lost before reservation: taken back', snapshot({ view: view('Ready') }), 'Pending', '2/3 nodes warm'],
-    ['hopeless before reservation: no quota is held, so it waits and says why', snapshot({ warmth: hopeless }), 'Pending', 'no such image'],
+    [
+      'hopeless before reservation: no quota is held, so it waits and says why',
+      snapshot({ warmth: hopeless }),
+      'Pending',
+      'no such image',
+    ],
     ['reserved while cold, hold 0: let go at once', snapshot({ view: view('Pending', RESERVED) }), 'Ready', 'quota is reserved'],
-    ['reserved while cold, hold 0 by the gang against a default of the check', snapshot({ view: view('Pending', RESERVED), holdMs: 0, checks: new Map([['images', { defaultHoldMs: MINUTE, minWarmPercent: 100 }]]) }), 'Ready', 'quota is reserved'],
+    [
+      'reserved while cold, hold 0 by the gang against a default of the check',
+      snapshot({
+        view: view('Pending', RESERVED),
+        holdMs: 0,
+        checks: new Map([['images', { defaultHoldMs: MINUTE, minWarmPercent: 100 }]]),
+      }),
+      'Ready',
+      'quota is reserved',
+    ],
     ['reserved and warm', snapshot({ view: view('Pending', RESERVED), warmth: warm, holdMs: MINUTE }), 'Ready', 'images warm'],
-    ['reserved and hopeless: no wait helps', snapshot({ view: view('Pending', RESERVED), warmth: hopeless, holdMs: MINUTE }), 'Ready', 'waiting cannot help: no such image'],
-    ['nodes are assigned only after the check', snapshot({ view: view('Pending', RESERVED), delayedTopology: true, holdMs: MINUTE }), 'Ready', 'assigned only after'],
-    ['stamped and in time: held', snapshot({ view: view('Pending', { ...RESERVED, deadline: T0 + MINUTE }), holdMs: MINUTE }), 'Pending', 'held until 2026-01-01T00:01:00Z at the latest'],
-    ['stamped and over', snapshot({ view: view('Pending', { ...RESERVED, deadline: T0 + 1 }), holdMs: MINUTE }), 'Ready', 'is over'],
+    [
+      'reserved and hopeless: no wait helps',
+      snapshot({ view: view('Pending', RESERVED), warmth: hopeless, holdMs: MINUTE }),
+      'Ready',
+      'waiting cannot help: no such image',
+    ],
+    [
+      'reserved, and nothing is pulled for it any more: no wait helps',
+      snapshot({ view: view('Pending', RESERVED), warmth: finished, holdMs: MINUTE }),
+      'Ready',
+      'nothing is pulled for the gang any more',
+    ],
+    [
+      'before reservation that is only told: no quota is held',
+      snapshot({ warmth: finished }),
+      'Pending',
+      'the gang has its images',
+    ],
+    [
+      'negative twin: reserved, finished by an older generation: held',
+      snapshot({
+        view: view('Pending', { ...RESERVED, deadline: T0 + MINUTE }),
+        warmth: { ...finished, current: false },
+        holdMs: MINUTE,
+      }),
+      'Pending',
+      'held until',
+    ],
+    [
+      'nodes are assigned only after the check',
+      snapshot({ view: view('Pending', RESERVED), delayedTopology: true, holdMs: MINUTE }),
+      'Ready',
+      'assigned only after',
+    ],
+    [
+      'stamped and in time: held',
+      snapshot({ view: view('Pending', { ...RESERVED, deadline: T0 + MINUTE }), holdMs: MINUTE }),
+      'Pending',
+      'held until 2026-01-01T00:01:00Z at the latest',
+    ],
+    [
+      'stamped and over',
+      snapshot({ view: view('Pending', { ...RESERVED, deadline: T0 + 1 }), holdMs: MINUTE }),
+      'Ready',
+      'is over',
+    ],
     ['warmth lost after reservation: what was let go is not taken back', snapshot({ view: view('Ready', RESERVED) }), 'nothing'],
-    ['evicted, quota not yet returned: the checks are Kueue’s', snapshot({ view: view('Ready', { ...RESERVED, evicted: true }), warmth: warm }), 'nothing'],
-    ['evicted and back in the queue, still warm: Ready again', snapshot({ view: view('Pending', { evicted: true }), warmth: warm }), 'Ready', 'images warm'],
+    [
+      'evicted, quota not yet returned: the checks are Kueue’s',
+      snapshot({ view: view('Ready', { ...RESERVED, evicted: true }), warmth: warm }),
+      'nothing',
+    ],
+    [
+      'evicted and back in the queue, still warm: Ready again',
+      snapshot({ view: view('Pending', { evicted: true }), warmth: warm }),
+      'Ready',
+      'images warm',
+    ],
     ['finished', snapshot({ view: view('Pending', { finished: true }), warmth: warm }), 'nothing'],
     ['not active', snapshot({ view: view('Pending', { active: false }), warmth: warm }), 'nothing'],
     ['somebody set Retry', snapshot({ view: view('Retry'), warmth: warm }), 'nothing'],
@@ -73,21 +153,48 @@ describe('what the check says', () => {
 
   test('a check that says it already is left alone', () => {
     const message = progressMessage(cold, T0);
-    expect(decideCheck(snapshot({ view: view('Pending', { checks: [{ name: 'images', state: 'Pending', message }] }) }), T0).writes).toEqual([]);
+    expect(
+      decideCheck(snapshot({ view: view('Pending', { checks: [{ name: 'images', state: 'Pending', message }] }) }), T0).writes,
+    ).toEqual([]);
     expect(decideCheck(snapshot({ view: view('Ready'), warmth: warm }), T0).writes).toEqual([]);
   });
 
   test('part of the nodes is enough where the check says so', () => {
-    const some = (minWarmPercent: number) => decideCheck(snapshot({ checks: new Map([['images', { defaultHoldMs: 0, minWarmPercent }]]) }), T0).writes[0]?.state;
+    const some = (minWarmPercent: number) =>
+      decideCheck(snapshot({ checks: new Map([['images', { defaultHoldMs: 0, minWarmPercent }]]) }), T0).writes[0]?.state;
     expect([some(66), some(67)]).toEqual(['Ready', 'Pending']);
+  });
+  const shares: [string, Partial<Warmth>, 'Ready' | 'Pending'][] = [
+    ['the last node failed for good', { reason: 'NodeLost', hopeless: 'n3 is gone' }, 'Ready'],
+    ['the deadline of the pulls is over', { reason: 'DeadlineExceeded', hopeless: 'too late' }, 'Ready'],
+    ['the rest waits for a slot', { reason: 'WaitingForSlot' }, 'Ready'],
+    ['the tag moved: what is warm is not what would run', { reason: 'ImageMoved' }, 'Pending'],
+    ['the images are not known', { reason: 'ResolvingImages' }, 'Pending'],
+    ['the spec is not valid', { reason: 'Invalid' }, 'Pending'],
+    ['the counts are of an older generation, or about to change', { current: false }, 'Pending'],
+  ];
+  test.each(shares)('part of the nodes: %s', (_title, change, state) => {
+    const given = snapshot({
+      warmth: { ...cold, ...change },
+      checks: new Map([['images', { defaultHoldMs: 0, minWarmPercent: 60 }]]),
+    });
+    expect(decideCheck(given, T0).writes[0]?.state).toBe(state);
   });
 });
 
 describe('the stamp', () => {
-  const held = (deadline?: number, now = T0 + 2_000) => decideCheck(snapshot({ view: view('Pending', { ...RESERVED, ...(deadline === undefined ? {} : { deadline }) }), holdMs: 10 * MINUTE }), now);
+  const held = (deadline?: number, now = T0 + 2_000) =>
+    decideCheck(
+      snapshot({ view: view('Pending', { ...RESERVED, ...(deadline === undefined ? {} : { deadline }) }), holdMs: 10 * MINUTE }),
+      now,
+    );
   test('comes before anything else and counts from the reservation', () => expect(held().stamp).toBe(T0 + 10 * MINUTE));
   test('stays once it is there', () => expect(held(T0 + 5 * MINUTE).stamp).toBeUndefined());
   test('of an earlier reservation is replaced', () => expect(held(T0 - 1).stamp).toBe(T0 + 10 * MINUTE));
+  test('of an earlier, longer hold is replaced: what the gang asks for now counts', () =>
+    expect(held(T0 + 24 * 60 * MINUTE).stamp).toBe(T0 + 10 * MINUTE));
+  test('of an earlier, longer hold does not outlast the present one', () =>
+    expect(held(T0 + 24 * 60 * MINUTE, T0 + 10 * MINUTE).writes[0]?.state).toBe('Ready'));
   test('is not made for a hold that is over: it is let go', () => {
     const late = held(undefined, T0 + 10 * MINUTE);
     expect(late.stamp).toBeUndefined();
@@ -106,23 +213,62 @@ describe('the stamp', () => {
 test('property (P5): with quota reserved nothing stays Pending beyond hold and deadline, whatever is known of the images', () => {
   const warmth = fc.option(fc.constantFrom(warm, cold, hopeless), { nil: undefined });
   fc.assert(
-    fc.property(warmth, fc.nat(3_600_000), fc.option(fc.integer({ min: -1e6, max: 3_600_000 }), { nil: undefined }), fc.boolean(), (w, holdMs, deadline, delayedTopology) => {
-      const given = snapshot({ view: view('Pending', { ...RESERVED, ...(deadline === undefined ? {} : { deadline: T0 + deadline }) }), warmth: w, holdMs, delayedTopology });
-      const end = Math.max(holdMs, deadline ?? 0);
-      expect(decideCheck(given, T0 + end)).toMatchObject({ writes: [{ state: 'Ready' }] });
-      const early = decideCheck(given, T0);
-      if (early.writes[0]?.state === 'Pending') expect(early.stamp !== undefined || (deadline ?? -1) >= 0).toBe(true);
+    fc.property(
+      warmth,
+      fc.nat(3_600_000),
+      fc.option(fc.integer({ min: -1e6, max: 3_600_000 }), { nil: undefined }),
+      fc.boolean(),
+      (w, holdMs, deadline, delayedTopology) => {
+        const given = snapshot({
+          view: view('Pending', { ...RESERVED, ...(deadline === undefined ? {} : { deadline: T0 + deadline }) }),
+          warmth: w,
+          holdMs,
+          delayedTopology,
+        });
+        const end = Math.max(holdMs, deadline ?? 0);
+        expect(decideCheck(given, T0 + end)).toMatchObject({ writes: [{ state: 'Ready' }] });
+        const early = decideCheck(given, T0);
+        if (early.writes[0]?.state === 'Pending') expect(early.stamp !== undefined || (deadline ?? -1) >= 0).toBe(true);
+      },
+    ),
+  );
+});
+
+describe('what the status says to the hold', () => {
+  const object = (observedGeneration: number) => ({
+    ...prewarm({
+      observedGeneration,
+      nodes: { desired: 3, warm: 3, pulling: 0, pending: 0, failed: 0 },
+      conditions: [conditionOf('Ready', true, 'AllNodesWarm')],
     }),
+  });
+  const rows: [string, number, boolean, { ready: boolean; current: boolean }][] = [
+    ['about the present generation', 2, false, { ready: true, current: true }],
+    ['about an older one', 1, false, { ready: false, current: false }],
+    ['while a newer status is being written', 2, true, { ready: false, current: false }],
+  ];
+  test.each(rows)('%s', (_title, generation, changing, expected) =>
+    expect(warmthOf(object(generation), changing)).toMatchObject(expected),
   );
 });
 
 describe('parameters of a check', () => {
-  const configs = (spec?: unknown) => ({ get: (name: string) => (spec === undefined || name !== 'c' ? undefined : { name, spec }) });
-  const check = (parameters?: { apiGroup: string; kind: string; name: string }) => ({ name: 'images', controllerName: 'x', conditions: [], ...(parameters === undefined ? {} : { parameters }) });
+  const configs = (spec?: unknown) => ({
+    get: (name: string) => (spec === undefined || name !== 'c' ? undefined : { name, spec }),
+  });
+  const check = (parameters?: { apiGroup: string; kind: string; name: string }) => ({
+    name: 'images',
+    controllerName: 'x',
+    conditions: [],
+    ...(parameters === undefined ? {} : { parameters }),
+  });
   const ref = { apiGroup: 'harbinger.dev', kind: 'PrewarmCheckConfig', name: 'c' };
   const defaults = { defaultHoldMs: 0, minWarmPercent: 100 };
 
-  test('are read', () => expect(parametersOf(check(ref), configs({ defaultHoldSeconds: 60, minWarmPercent: 90 }))).toEqual({ parameters: { defaultHoldMs: MINUTE, minWarmPercent: 90 } }));
+  test('are read', () =>
+    expect(parametersOf(check(ref), configs({ defaultHoldSeconds: 60, minWarmPercent: 90 }))).toEqual({
+      parameters: { defaultHoldMs: MINUTE, minWarmPercent: 90 },
+    }));
   test('none means defaults', () => expect(parametersOf(check(), configs())).toEqual({ parameters: defaults }));
   const bad: [string, Parameters<typeof check>[0], unknown, string][] = [
     ['absent', ref, undefined, 'there is no PrewarmCheckConfig c'],
@@ -132,7 +278,10 @@ describe('parameters of a check', () => {
   test.each(bad)('%s: defaults, the check stays active and says so', (...[, parameters, spec, problem]) => {
     const answer = parametersOf(check(parameters), configs(spec));
     expect(answer).toMatchObject({ parameters: defaults, problem: expect.stringContaining(problem) });
-    expect(activeCondition(check(parameters), answer.problem, '2026-01-01T00:00:00Z')).toMatchObject({ status: 'True', reason: 'BadParametersRef' });
+    expect(activeCondition(check(parameters), answer.problem, '2026-01-01T00:00:00Z')).toMatchObject({
+      status: 'True',
+      reason: 'BadParametersRef',
+    });
   });
   test('Active is written once', () => {
     const condition = activeCondition(check(), undefined, '2026-01-01T00:00:00Z');

@@ -1,0 +1,86 @@
+import { describe, expect, test } from '@jest/globals';
+import type { ImagePrewarmSpec, ImagePrewarmStatus } from '../../../src/api/kinds/image-prewarm.js';
+import { currentWorkload } from '../../../src/controller/gang-views.js';
+import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
+import type { LifecycleInput } from '../../../src/controller/prewarm/lifecycle.js';
+import { lifecycle } from '../../../src/controller/prewarm/lifecycle.js';
+import { conditionOf, gang, GANG_REF, prewarm, T0 } from './fixtures.js';
+
+const input = (change: Partial<LifecycleInput> = {}): LifecycleInput => ({
+  prewarm: prewarm(),
+  now: T0,
+  gangsAheadPerQueue: 8,
+  retainAfterAdmissionMs: 900_000,
+  deadlineMs: 600_000,
+  ...change,
+});
+const PULLS = { mayPull: true, keep: true };
+const KEEPS = { mayPull: false, keep: true, why: 'NotQueued' };
+const DROPS = { mayPull: false, keep: false, why: 'Finished' };
+
+describe('a job whose Workload is gone', () => {
+  const gone = (status: ImagePrewarmStatus = {}, spec: Partial<ImagePrewarmSpec> = {}) =>
+    input({ prewarm: prewarm(status, { gangRef: GANG_REF, ...spec }) });
+  const rows: [string, LifecycleInput, object][] = [
+    ['positive control: an object made by hand has no Workload and is pulled', input(), PULLS],
+    ['before it ran: nothing new is pulled, what is there waits for its return', gone(), KEEPS],
+    ['after it was let go: nothing is held', gone({ conditions: [conditionOf('Released', true, 'WarmVerified')] }), DROPS],
+    ['after it ended: nothing is held', gone({ conditions: [conditionOf('Ready', false, 'Finished')] }), DROPS],
+    [
+      'after it ended, WhileGangRuns',
+      gone({ conditions: [conditionOf('Released', true, 'WarmVerified')] }, { retain: 'WhileGangRuns' }),
+      DROPS,
+    ],
+    [
+      'negative twin: Always outlives every gang',
+      gone({ conditions: [conditionOf('Released', true, 'WarmVerified')] }, { retain: 'Always' }),
+      PULLS,
+    ],
+  ];
+  test.each(rows)('%s', (_title, given, expected) => expect(lifecycle(given)).toEqual(expected));
+});
+
+describe('a gang without a place in a queue', () => {
+  const rows: [string, LifecycleInput, object][] = [
+    ['positive control: at the head', input({ gang: gang({ position: 0 }) }), PULLS],
+    ['its LocalQueue is unknown: it pulls nothing, far less ahead of all others', input({ gang: gang() }), KEEPS],
+    ['negative twin: quota is reserved, it is past the line', input({ gang: gang({}, { reservedAt: T0 }) }), PULLS],
+    [
+      'its Workload is not active: nothing is pulled or held',
+      input({ gang: gang({}, { active: false }) }),
+      { mayPull: false, keep: false, why: 'Inactive' },
+    ],
+    ['not active, Always', input({ prewarm: prewarm({}, { retain: 'Always' }), gang: gang({}, { active: false }) }), PULLS],
+    [
+      'too far back, Always: base images wait their turn too',
+      input({ prewarm: prewarm({}, { retain: 'Always' }), gang: gang({ position: 8 }) }),
+      { ...KEEPS, why: 'QueuePosition' },
+    ],
+  ];
+  test.each(rows)('%s', (_title, given, expected) => expect(lifecycle(given)).toEqual(expected));
+});
+
+describe('the Workload of a job with several', () => {
+  const workload = (name: string, conditions: string[], spec: object = {}, created = '2026-01-01T00:00:00Z') =>
+    projectWorkload({
+      apiVersion: 'kueue.x-k8s.io/v1beta2',
+      kind: 'Workload',
+      metadata: { name, namespace: 'team', creationTimestamp: created },
+      spec: { queueName: 'gpu', ...spec },
+      status: { conditions: conditions.map((type) => ({ type, status: 'True', lastTransitionTime: created })) },
+    });
+  const running = workload('running', ['QuotaReserved', 'Admitted']);
+  const rows: [string, ReturnType<typeof workload>[], string | undefined][] = [
+    ['none', [], undefined],
+    ['the slice that waits goes before the one that runs', [running, workload('pending', [])], 'pending'],
+    ['a running one goes before an inactive one', [workload('off', [], { active: false }), running], 'running'],
+    [
+      'an inactive one goes before a finished one',
+      [workload('done', ['Finished']), workload('off', [], { active: false })],
+      'off',
+    ],
+    ['of two that wait the newer counts', [workload('a', []), workload('b', [], {}, '2026-01-02T00:00:00Z')], 'b'],
+    ['a finished one is better than none', [workload('done', ['Finished'])], 'done'],
+  ];
+  test.each(rows)('%s', (_title, workloads, expected) => expect(currentWorkload(workloads)?.gang.name).toBe(expected));
+});
