@@ -50,7 +50,7 @@ export class PlannerLoop {
   readonly #engine: Engine;
   #plans = new Map<string, PrewarmPlan>();
   #positions: ReadonlyMap<string, number> = new Map();
-  #orphans: Orphan[] = [];
+  #orphans: (Orphan & { seenAt: number })[] = [];
   readonly #missing = new Map<string, number>();
 
   constructor(options: PlannerLoopOptions) {
@@ -112,7 +112,8 @@ export class PlannerLoop {
     const records = caches.prewarms.list().flatMap((p) => p.status?.targets ?? []).flatMap((t) => t.images);
     const bytes = new Map(records.map((i) => [i.resolved ?? '', i.sizeBytes ?? 0]));
     const { namespace } = this.#options;
-    this.#orphans = this.#orphans.filter((o) => now < o.until);
+    // Those of the future are of a clock that was set back; kept, they would count until it has caught up.
+    this.#orphans = this.#orphans.filter((o) => o.seenAt <= now && now < o.until);
     const sets = caches.sets.list();
     this.#noteMissing(now);
     return buildWorld({
@@ -134,7 +135,7 @@ export class PlannerLoop {
     const { caches, namespace } = this.#options;
     const present = new Set(caches.pods.list().map((p) => `${namespace}/${p.hash}/${p.node}`));
     const covered = new Set(caches.sets.list().flatMap((s) => s.nodes.map((n) => `${namespace}/${s.hash}/${n}`)));
-    for (const key of this.#missing.keys()) if (present.has(key) || !covered.has(key)) this.#missing.delete(key);
+    for (const [key, since] of this.#missing) if (present.has(key) || !covered.has(key) || since > now) this.#missing.delete(key);
     for (const key of covered) if (!present.has(key) && !this.#missing.has(key)) this.#missing.set(key, now);
   }
 
@@ -145,8 +146,9 @@ export class PlannerLoop {
     const node = caches.nodes.get(pod.node);
     if (puller === undefined || puller.hash !== pod.hash || node === undefined) return;
     const deadlineMs = pullDeadlineMs(puller.bytes, config().budgets);
-    const state = pullState(puller, { ...pod, deleting: false }, node, { now: clock.now(), deadlineMs });
-    if (state.inFlight) this.#orphans.push({ hash: pod.hash, node: pod.node, puller, until: pod.createdAt + deadlineMs });
+    const now = clock.now();
+    const state = pullState(puller, { ...pod, deleting: false }, node, { now, deadlineMs });
+    if (state.inFlight) this.#orphans.push({ seenAt: now, hash: pod.hash, node: pod.node, puller, until: pod.createdAt + deadlineMs });
   }
 
   #enginePort(): EnginePort {

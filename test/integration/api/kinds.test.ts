@@ -51,6 +51,12 @@ describe('the API server with the generated manifests', () => {
     ],
     ['no way to name nodes', prewarm('bad', [target({ count: 3 })]), /exactly one of names, selector and affinity/],
     ['one node twice', prewarm('bad', [target({ names: ['a', 'a'] })]), /Duplicate value: "a"/],
+    [
+      'a runtime class that cannot exist',
+      prewarm('bad', [{ ...(target({ names: ['a'] }) as object), runtimeClassName: 'Not_Valid' }]),
+      /runtimeClassName.*should match/,
+    ],
+    ['a node that cannot exist', prewarm('bad', [target({ names: ['Node_1'] })]), /names\[0\].*should match/],
     ['no target', prewarm('bad', []), /spec\.targets.*at least 1 items/],
     ['a word that is none', policy('bad', { mode: 'Sometimes' }), /supported values: "Enforce", "Audit"/],
     ['a size that is no quantity', policy('bad', { maxImageSize: 'many' }), /spec\.maxImageSize.*should match/],
@@ -64,7 +70,7 @@ describe('the API server with the generated manifests', () => {
   });
 
   test('the same objects without their mistake are accepted', async () => {
-    await cluster.client.create(prewarm('twin', [target({ names: ['a'] }), target({ selector: {} }, 'other')]));
+    await cluster.client.create(prewarm('twin', [{ ...(target({ names: ['a.example'] }) as object), runtimeClassName: 'nydus' }, target({ selector: {} }, 'other')]));
     await cluster.client.create(policy('twin', { mode: 'Audit', maxImageSize: '30Gi' }));
   });
 
