@@ -86,14 +86,9 @@ const budgets = z
       .default(50)
       .meta({ description: 'Rate per node from which deadlines are derived when a prewarm names none.' }),
     minDeadlineSeconds: z.int().min(1).max(86_400).default(600).meta({ description: 'Shortest derived deadline of a prewarm.' }),
-    gangsAheadPerQueue: z
-      .int()
-      .min(1)
-      .max(1000)
-      .default(8)
-      .meta({
-        description: 'Gangs at the head of each queue whose images are pulled; those behind them wait with reason QueuePosition.',
-      }),
+    gangsAheadPerQueue: z.int().min(1).max(1000).default(8).meta({
+      description: 'Gangs at the head of each queue whose images are pulled; those behind them wait with reason QueuePosition.',
+    }),
     tagRecheckSeconds: z
       .int()
       .min(1)
@@ -105,14 +100,10 @@ const budgets = z
 
 const pullers = z
   .strictObject({
-    pullSecrets: z
-      .array(objectName)
-      .max(16)
-      .default([])
-      .meta({
-        description:
-          "Secrets in Harbinger's namespace with which pullers pull, as imagePullSecrets; none where the kubelets' credential providers serve.",
-      }),
+    pullSecrets: z.array(objectName).max(16).default([]).meta({
+      description:
+        "Secrets in Harbinger's namespace with which pullers pull, as imagePullSecrets; none where the kubelets' credential providers serve.",
+    }),
   })
   .meta({ description: 'The Pods that hold images on nodes.' });
 
@@ -136,7 +127,11 @@ export const harbingerConfig = z
       description:
         'Namespaces whose Pods the webhook rewrites: those labelled harbinger.dev/accelerate=enabled, or all that are not labelled disabled.',
     }),
-    registries: z.array(registry).max(200).default([]).meta({ description: 'Registries that Harbinger may ask. Images of all others are left alone.' }),
+    registries: z
+      .array(registry)
+      .max(200)
+      .default([])
+      .meta({ description: 'Registries that Harbinger may ask. Images of all others are left alone.' }),
     budgets: budgets.prefault({}),
     nodes: nodes.prefault({}),
     pullers: pullers.prefault({}),

@@ -72,7 +72,9 @@ export class Actuator {
     if (!leading()) throw new Error(`${action.type} is not done: the lease is not held any more`);
     failpoint(`before:${action.type}`);
     const result = await this.#write(action);
-    metrics.counter('harbinger_actions_total', 'Writes to the API server by kind of action.', { type: ACTION_TYPES }).inc({ type: action.type });
+    metrics
+      .counter('harbinger_actions_total', 'Writes to the API server by kind of action.', { type: ACTION_TYPES })
+      .inc({ type: action.type });
     log.debug({ action: action.type }, 'done');
     failpoint(`after:${action.type}`);
     return result ?? undefined;
@@ -95,7 +97,12 @@ export class Actuator {
       case 'stamp-deadline':
         return client.patch(RESOURCE.workloads, nameOf(action.workload), { type: 'json', ops: guarded(action) });
       case 'write-check':
-        return client.patch(RESOURCE.workloads, nameOf(action.workload), { type: 'json', ops: guarded(action) }, { subresource: 'status' });
+        return client.patch(
+          RESOURCE.workloads,
+          nameOf(action.workload),
+          { type: 'json', ops: guarded(action) },
+          { subresource: 'status' },
+        );
       case 'activate-check':
         return client.apply(RESOURCE.admissionChecks, checkObject(action), FIELD_MANAGER.checks, { subresource: 'status' });
       case 'write-policy-status':
@@ -119,7 +126,12 @@ function statusObject({ prewarm, status }: { prewarm: Seen; status: ImagePrewarm
 
 function checkObject({ name, condition }: { name: string; condition: Condition }): KubeObject {
   const resource = RESOURCE.admissionChecks;
-  return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata: { name }, status: { conditions: [condition] } } as KubeObject;
+  return {
+    apiVersion: apiVersionOf(resource),
+    kind: resource.kind,
+    metadata: { name },
+    status: { conditions: [condition] },
+  } as KubeObject;
 }
 
 function policyObject({ name, status }: { name: string; status: PolicyStatus }): KubeObject {

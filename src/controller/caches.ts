@@ -66,7 +66,10 @@ function projectCheck(raw: RawObject): CheckView {
   return present<CheckView>({
     name: raw.metadata.name,
     controllerName: string(spec['controllerName']) ?? '',
-    parameters: name === undefined ? undefined : { apiGroup: string(parameters['apiGroup']) ?? '', kind: string(parameters['kind']) ?? '', name },
+    parameters:
+      name === undefined
+        ? undefined
+        : { apiGroup: string(parameters['apiGroup']) ?? '', kind: string(parameters['kind']) ?? '', name },
     conditions: (at(raw, 'status')['conditions'] as Json[] | undefined) ?? [],
   });
 }
@@ -77,7 +80,10 @@ function projectNamespace(raw: RawObject): NamespaceView {
 }
 
 function projectRejection(raw: RawObject): RejectionView {
-  return { set: string(at(raw, 'regarding')['name']) ?? '', note: `${string(raw['reason']) ?? ''}: ${string(raw['note']) ?? ''}` };
+  return {
+    set: string(at(raw, 'regarding')['name']) ?? '',
+    note: `${string(raw['reason']) ?? ''}: ${string(raw['note']) ?? ''}`,
+  };
 }
 
 /** Everything the controller knows of the cluster. All state is here and can be read again: nothing else survives a restart. */
@@ -102,7 +108,11 @@ export class Caches {
 
   constructor(options: CachesOptions) {
     const { namespace, ...base } = options;
-    const follow = <T>(resource: Resource, project: (raw: RawObject) => T, more: Partial<ConstructorParameters<typeof Reflector<T>>[0]> = {}): Reflector<T> => {
+    const follow = <T>(
+      resource: Resource,
+      project: (raw: RawObject) => T,
+      more: Partial<ConstructorParameters<typeof Reflector<T>>[0]> = {},
+    ): Reflector<T> => {
       const reflector = new Reflector<T>({ ...base, resource, project, ...more });
       this.#all.push(reflector as Reflector<unknown>);
       return reflector;
@@ -121,14 +131,27 @@ export class Caches {
     this.policies = follow(RESOURCE.accelerationPolicies, projectPolicy);
     this.sets = follow(RESOURCE.daemonSets, projectPullerSet, pullers);
     this.pods = follow(RESOURCE.pods, projectPullerPod, pullers);
-    this.rejections = follow(RESOURCE.events, projectRejection, { namespace, fieldSelector: 'regarding.kind=DaemonSet', indexes: { set: (r) => [r.set] } });
-    this.workloads = follow(RESOURCE.workloads, projectWorkload, { indexes: { job: (w) => [w.gang.ref.uid], namespace: (w) => [w.gang.namespace] } });
+    this.rejections = follow(RESOURCE.events, projectRejection, {
+      namespace,
+      fieldSelector: 'regarding.kind=DaemonSet',
+      indexes: { set: (r) => [r.set] },
+    });
+    this.workloads = follow(RESOURCE.workloads, projectWorkload, {
+      indexes: { job: (w) => [w.gang.ref.uid], namespace: (w) => [w.gang.namespace] },
+    });
     this.clusterQueues = follow(RESOURCE.clusterQueues, (raw) => ({ name: raw.metadata.name, flavors: flavorsOfQueue(raw) }));
-    this.localQueues = follow(RESOURCE.localQueues, (raw) => ({ key: keyOf(raw), clusterQueue: string(at(raw, 'spec')['clusterQueue']) ?? '' }));
+    this.localQueues = follow(RESOURCE.localQueues, (raw) => ({
+      key: keyOf(raw),
+      clusterQueue: string(at(raw, 'spec')['clusterQueue']) ?? '',
+    }));
     this.flavors = follow(RESOURCE.resourceFlavors, projectFlavor);
     this.checks = follow(RESOURCE.admissionChecks, projectCheck);
-    for (const cache of [this.workloads, this.clusterQueues, this.localQueues, this.flavors, this.checks]) this.#optional.add(cache as Reflector<unknown>);
-    this.checkConfigs = follow(RESOURCE.prewarmCheckConfigs, (raw) => ({ name: raw.metadata.name, spec: raw['spec'] as PrewarmCheckConfigSpec }));
+    for (const cache of [this.workloads, this.clusterQueues, this.localQueues, this.flavors, this.checks])
+      this.#optional.add(cache as Reflector<unknown>);
+    this.checkConfigs = follow(RESOURCE.prewarmCheckConfigs, (raw) => ({
+      name: raw.metadata.name,
+      spec: raw['spec'] as PrewarmCheckConfigSpec,
+    }));
   }
 
   start(): void {

@@ -28,7 +28,8 @@ export interface GangSnapshot {
 }
 
 /** `keep`: nothing to write; the reason is for the log and for `describe`. */
-export type GangDecision = { do: 'apply'; object: KubeObject & { spec: Pick<ImagePrewarmSpec, 'gangRef' | 'targets'> } } | { do: 'keep'; why: string };
+export type GangDecision =
+  { do: 'apply'; object: KubeObject & { spec: Pick<ImagePrewarmSpec, 'gangRef' | 'targets'> } } | { do: 'keep'; why: string };
 
 /** Name of the ImagePrewarm of a job: readable, and different for a job of the same name that comes later. */
 export function prewarmName(ref: { name: string; uid: string }): string {
@@ -44,7 +45,8 @@ export function decideGang(snapshot: GangSnapshot): GangDecision {
   const wanted = gang.podSets.map((p) => targetOf(p, snapshot)).filter((t) => t !== undefined);
   const targets = existing?.released === true ? releasedTargets(existing.spec, wanted) : wanted;
   if (targets.length === 0) return { do: 'keep', why: 'no container of the gang pulls an image' };
-  if (existing !== undefined && canonical(existing.spec.targets) === canonical(targets)) return { do: 'keep', why: 'it is as it should be' };
+  if (existing !== undefined && canonical(existing.spec.targets) === canonical(targets))
+    return { do: 'keep', why: 'it is as it should be' };
   return {
     do: 'apply',
     object: {
@@ -53,7 +55,16 @@ export function decideGang(snapshot: GangSnapshot): GangDecision {
       metadata: {
         name: prewarmName(gang.ref),
         namespace: gang.namespace,
-        ownerReferences: [{ apiVersion: gang.refApiVersion, kind: gang.ref.kind, name: gang.ref.name, uid: gang.ref.uid, controller: false, blockOwnerDeletion: false }],
+        ownerReferences: [
+          {
+            apiVersion: gang.refApiVersion,
+            kind: gang.ref.kind,
+            name: gang.ref.name,
+            uid: gang.ref.uid,
+            controller: false,
+            blockOwnerDeletion: false,
+          },
+        ],
       },
       spec: { gangRef: gang.ref, targets },
     },
@@ -89,7 +100,10 @@ function targetOf(podSet: PodSet, snapshot: GangSnapshot): PrewarmTarget | undef
     serviceAccountName: facts.serviceAccountName || undefined,
     runtimeClassName: facts.runtimeClassName || undefined,
     tolerations: tolerations.length === 0 ? undefined : (tolerations as PrewarmTarget['tolerations']),
-    nodes: { ...(terms === undefined ? { selector: {} } : { affinity: terms as PrewarmTarget['nodes']['affinity'] }), count: podSet.count },
+    nodes: {
+      ...(terms === undefined ? { selector: {} } : { affinity: terms as PrewarmTarget['nodes']['affinity'] }),
+      count: podSet.count,
+    },
   });
 }
 
@@ -126,7 +140,9 @@ function affinityOf(facts: TemplateFacts, flavors: readonly FlavorView[]): Affin
     flavorTerms.flatMap((f) => (own ?? [undefined]).map((o) => join(selector, o, f)));
   const full = product(choices);
   const terms = full.length <= MAX.terms ? full : product([undefined]).slice(0, MAX.terms);
-  return terms.some((t) => t.matchExpressions === undefined && t.matchFields === undefined) && own === undefined ? undefined : terms;
+  return terms.some((t) => t.matchExpressions === undefined && t.matchFields === undefined) && own === undefined
+    ? undefined
+    : terms;
 }
 
 function dedupe(terms: readonly (AffinityTerm | undefined)[]): (AffinityTerm | undefined)[] {
@@ -136,7 +152,10 @@ function dedupe(terms: readonly (AffinityTerm | undefined)[]): (AffinityTerm | u
 function join(...terms: (AffinityTerm | undefined)[]): AffinityTerm {
   const expressions = terms.flatMap((t) => t?.matchExpressions ?? []);
   const fields = terms.flatMap((t) => t?.matchFields ?? []);
-  return present<AffinityTerm>({ matchExpressions: expressions.length === 0 ? undefined : expressions, matchFields: fields.length === 0 ? undefined : fields });
+  return present<AffinityTerm>({
+    matchExpressions: expressions.length === 0 ? undefined : expressions,
+    matchFields: fields.length === 0 ? undefined : fields,
+  });
 }
 
 /** JSON with sorted keys, so that equal values have equal text whatever order the API server gives their fields. */

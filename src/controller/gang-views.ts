@@ -80,7 +80,9 @@ export class GangViews {
   viewOf(workload: WorkloadView, positions: ReadonlyMap<string, number>, intendedReady: boolean): GangView {
     const own = new Map(this.#caches.ownChecks().map((c) => [c.name, c]));
     const checks = workload.hold.checks.filter((c) => own.has(c.name));
-    const shares = checks.map((c) => own.get(c.name)).map((c) => (c === undefined ? 100 : parametersOf(c, this.#caches.checkConfigs).parameters.minWarmPercent));
+    const shares = checks
+      .map((c) => own.get(c.name))
+      .map((c) => (c === undefined ? 100 : parametersOf(c, this.#caches.checkConfigs).parameters.minWarmPercent));
     return present<GangView>({
       gang: workload.gang,
       optIn: this.optInOf(workload.gang),

@@ -34,7 +34,8 @@ export class GangReconciler {
     const { caches, actuator, mode } = this.#options;
     const gang = caches.workloads.get(key)?.gang;
     // Objects cannot be made in a namespace that is going; its ImagePrewarms go with it.
-    if (gang === undefined || mode() === 'Off' || caches.namespaces.get(gang.namespace)?.terminating === true) return this.#told(key, undefined);
+    if (gang === undefined || mode() === 'Off' || caches.namespaces.get(gang.namespace)?.terminating === true)
+      return this.#told(key, undefined);
     const decision = decideGang(this.#snapshot(gang));
     if (decision.do === 'keep') return this.#told(key, undefined);
     try {
@@ -66,7 +67,8 @@ export class GangReconciler {
       optIn: views.optInOf(gang),
       queueFlavors: (queue?.flavors ?? []).map((name) => caches.flavors.get(name)).filter((f) => f !== undefined),
       flavors: new Map(caches.flavors.list().map((f) => [f.name, f])),
-      existing: existing === undefined ? undefined : { spec: existing.spec, released: isTrue(existing.status?.conditions, 'Released') },
+      existing:
+        existing === undefined ? undefined : { spec: existing.spec, released: isTrue(existing.status?.conditions, 'Released') },
     };
   }
 }

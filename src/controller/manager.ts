@@ -49,7 +49,14 @@ export class Manager {
   readonly #caches: Caches;
   readonly #views: GangViews;
   readonly #planner: PlannerLoop;
-  readonly #queues: { plan: WorkQueue; gangs: WorkQueue; prewarms: WorkQueue; checks: WorkQueue; admissionChecks: WorkQueue; policies: WorkQueue };
+  readonly #queues: {
+    plan: WorkQueue;
+    gangs: WorkQueue;
+    prewarms: WorkQueue;
+    checks: WorkQueue;
+    admissionChecks: WorkQueue;
+    policies: WorkQueue;
+  };
 
   constructor(options: ManagerOptions) {
     const { client, clock, log, metrics, namespace, config } = options;
@@ -67,28 +74,59 @@ export class Manager {
     const base = { caches, views, actuator, guard, config, clock };
     this.#caches = caches;
     this.#views = views;
-    this.#planner = new PlannerLoop({ ...base, log, metrics: numbers, namespace, program: options.pullerImage, onChange: (key) => this.#queues.prewarms.add(key) });
-    const gangs = new GangReconciler({ caches, views, actuator, log, mode: () => config().mode, onRefusal: (key) => this.#queues.checks.add(key) });
-    const prewarms = new PrewarmReconciler({ ...base, metrics: numbers, planner: this.#planner, lookups, events: options.events, readWorkload: workloadReader(client) });
+    this.#planner = new PlannerLoop({
+      ...base,
+      log,
+      metrics: numbers,
+      namespace,
+      program: options.pullerImage,
+      onChange: (key) => this.#queues.prewarms.add(key),
+    });
+    const gangs = new GangReconciler({
+      caches,
+      views,
+      actuator,
+      log,
+      mode: () => config().mode,
+      onRefusal: (key) => this.#queues.checks.add(key),
+    });
+    const prewarms = new PrewarmReconciler({
+      ...base,
+      metrics: numbers,
+      planner: this.#planner,
+      lookups,
+      events: options.events,
+      readWorkload: workloadReader(client),
+    });
     const checks = new KueueCheckReconciler(base);
     const admissionChecks = new AdmissionCheckReconciler(base);
     const policies = new PolicyReconciler({ caches, actuator, mode: () => config().mode, clock });
     const queue = (name: string, concurrency: number, reconcile: (key: string) => Promise<Result>): WorkQueue =>
       new WorkQueue({ name, concurrency, reconcile, clock, log, metrics });
     // Nothing is said about a gang before all is known that decides about it; `lead` brings every key back then.
-    const whenKnown = (reconcile: (key: string) => Promise<Result>) => async (key: string): Promise<Result> => {
-      const gang = caches.workloads.get(key)?.gang;
-      if (!caches.gangsKnown) return {};
-      return gang !== undefined && views.awaitsJob(gang, clock.now()) ? { after: JOB_LOOK_MS } : reconcile(key);
-    };
+    const whenKnown =
+      (reconcile: (key: string) => Promise<Result>) =>
+      async (key: string): Promise<Result> => {
+        const gang = caches.workloads.get(key)?.gang;
+        if (!caches.gangsKnown) return {};
+        return gang !== undefined && views.awaitsJob(gang, clock.now()) ? { after: JOB_LOOK_MS } : reconcile(key);
+      };
     this.#queues = {
       plan: queue('plan', 1, () => this.#planner.reconcile()),
-      gangs: queue('gangs', 4, whenKnown((key) => gangs.reconcile(key))),
+      gangs: queue(
+        'gangs',
+        4,
+        whenKnown((key) => gangs.reconcile(key)),
+      ),
       prewarms: queue('prewarms', 8, async (key) => {
         const prewarm = caches.prewarms.get(key);
         return prewarm !== undefined && views.isUnknown(prewarm) ? {} : prewarms.reconcile(key);
       }),
-      checks: queue('checks', 8, whenKnown((key) => checks.reconcile(key))),
+      checks: queue(
+        'checks',
+        8,
+        whenKnown((key) => checks.reconcile(key)),
+      ),
       admissionChecks: queue('admission-checks', 1, (key) => admissionChecks.reconcile(key)),
       policies: queue('policies', 1, (key) => policies.reconcile(key)),
     };
@@ -120,7 +158,8 @@ export class Manager {
     for (const prewarm of this.#caches.prewarms.list()) this.#queues.prewarms.add(keyOf(prewarm));
     for (const workload of this.#caches.workloads.list()) this.#workload(workload.key);
     for (const check of this.#caches.checks.list()) this.#queues.admissionChecks.add(check.name);
-    for (const { reading } of this.#caches.policies.list()) this.#queues.policies.add(reading.ok ? reading.policy.name : reading.name);
+    for (const { reading } of this.#caches.policies.list())
+      this.#queues.policies.add(reading.ok ? reading.policy.name : reading.name);
   }
 
   /** Why the controller cannot do its work, one line each; `needed` leaves out what only gangs in Kueue's queues need. */

@@ -80,13 +80,21 @@ export class PlannerLoop {
     const now = clock.now();
     this.#positions = this.#options.views.positions();
     const world = this.#world(now);
-    const planWith = (seen: World): ReturnType<typeof planAll> => planAll({ prewarms: this.#prewarms(), nodes: caches.nodes.list(), world: seen, config: config(), now });
+    const planWith = (seen: World): ReturnType<typeof planAll> =>
+      planAll({ prewarms: this.#prewarms(), nodes: caches.nodes.list(), world: seen, config: config(), now });
     const { grants, plans } = planWith(world);
-    const options = { namespace, program, pullSecrets: config().pullers.pullSecrets, idle: (hash: string) => isIdle(world, hash) };
+    const options = {
+      namespace,
+      program,
+      pullSecrets: config().pullers.pullSecrets,
+      idle: (hash: string) => isIdle(world, hash),
+    };
     const after = await this.#engine.run(engineSteps(grants, caches.sets.list(), options), now);
     // What was refused just now was planned as if it could be had, and must not be told so.
     const refused = this.#engine.refused(now);
-    this.#publish(canonical([...refused]) === canonical([...(world.refused ?? [])]) ? plans : planWith({ ...world, refused }).plans);
+    this.#publish(
+      canonical([...refused]) === canonical([...(world.refused ?? [])]) ? plans : planWith({ ...world, refused }).plans,
+    );
     this.#options.metrics.count(caches.prewarms.list());
     const busy = [...world.pulls.values()].some((states) => [...states.values()].some((s) => s.inFlight));
     return { after: Math.min(after ?? IDLE_MS, busy ? BUSY_MS : IDLE_MS) };
@@ -109,7 +117,10 @@ export class PlannerLoop {
 
   #world(now: number): ReturnType<typeof buildWorld> {
     const { caches, config } = this.#options;
-    const records = caches.prewarms.list().flatMap((p) => p.status?.targets ?? []).flatMap((t) => t.images);
+    const records = caches.prewarms
+      .list()
+      .flatMap((p) => p.status?.targets ?? [])
+      .flatMap((t) => t.images);
     const bytes = new Map(records.map((i) => [i.resolved ?? '', i.sizeBytes ?? 0]));
     const { namespace } = this.#options;
     // Those of the future are of a clock that was set back; kept, they would count until it has caught up.
@@ -126,7 +137,11 @@ export class PlannerLoop {
       now,
       missingForMs: (hash, node) => now - (this.#missing.get(`${namespace}/${hash}/${node}`) ?? now),
       refused: this.#engine.refused(now),
-      rejections: new Map(sets.map((s) => [s.name, caches.rejections.byIndex('set', s.name).at(-1)?.note ?? '']).filter((e): e is [string, string] => e[1] !== '')),
+      rejections: new Map(
+        sets
+          .map((s) => [s.name, caches.rejections.byIndex('set', s.name).at(-1)?.note ?? ''])
+          .filter((e): e is [string, string] => e[1] !== ''),
+      ),
     });
   }
 
@@ -148,7 +163,8 @@ export class PlannerLoop {
     const deadlineMs = pullDeadlineMs(puller.bytes, config().budgets);
     const now = clock.now();
     const state = pullState(puller, { ...pod, deleting: false }, node, { now, deadlineMs });
-    if (state.inFlight) this.#orphans.push({ seenAt: now, hash: pod.hash, node: pod.node, puller, until: pod.createdAt + deadlineMs });
+    if (state.inFlight)
+      this.#orphans.push({ seenAt: now, hash: pod.hash, node: pod.node, puller, until: pod.createdAt + deadlineMs });
   }
 
   #enginePort(): EnginePort {
@@ -160,8 +176,13 @@ export class PlannerLoop {
       storedImage: (object) => (object === undefined ? undefined : projectPullerSet(object as KubeObject).image),
       refusal: refusalOf,
       failed: ({ set, error, retryInMs }) => {
-        if (isConflict(error)) log.debug({ set, error: (error as Error).message }, 'somebody wrote a DaemonSet of pullers first; it is tried again');
-        else log.warn({ set, error: (error as Error).message, retryInMs }, 'a DaemonSet of pullers cannot be written; other images are not affected');
+        if (isConflict(error))
+          log.debug({ set, error: (error as Error).message }, 'somebody wrote a DaemonSet of pullers first; it is tried again');
+        else
+          log.warn(
+            { set, error: (error as Error).message, retryInMs },
+            'a DaemonSet of pullers cannot be written; other images are not affected',
+          );
       },
     };
   }
@@ -170,5 +191,7 @@ export class PlannerLoop {
 /** Whether an image was tried and nothing came of it, nor is anything under way: making its Pods anew costs nothing. */
 function isIdle(world: World, hash: string): boolean {
   const states = [...(world.pulls.get(hash)?.values() ?? [])];
-  return states.some((s) => s.state === 'failed') && states.every((s) => !s.inFlight && s.state !== 'warm' && s.state !== 'pulling');
+  return (
+    states.some((s) => s.state === 'failed') && states.every((s) => !s.inFlight && s.state !== 'warm' && s.state !== 'pulling')
+  );
 }

@@ -55,12 +55,22 @@ export function signatureOf(prewarm: ImagePrewarm): string {
 export function planAll(input: PlanningInput): { grants: Plan['grants']; plans: Map<string, PrewarmPlan> } {
   const memo = new Map<string, Candidates>();
   const views = input.prewarms.map((entry) => viewOf(entry, input, memo));
-  const result = plan(views.filter((v) => v.planned.targets.length > 0).map((v) => v.planned), input.world, input.config.budgets);
-  const plans = views.map(({ planned, plan: view }) => [planned.key, { ...view, progress: result.progress.get(planned.key) }] as const);
+  const result = plan(
+    views.filter((v) => v.planned.targets.length > 0).map((v) => v.planned),
+    input.world,
+    input.config.budgets,
+  );
+  const plans = views.map(
+    ({ planned, plan: view }) => [planned.key, { ...view, progress: result.progress.get(planned.key) }] as const,
+  );
   return { grants: result.grants, plans: new Map(plans) };
 }
 
-function viewOf(entry: Entry, input: PlanningInput, memo: Map<string, Candidates>): { planned: PlannedPrewarm; plan: Omit<PrewarmPlan, 'progress'> } {
+function viewOf(
+  entry: Entry,
+  input: PlanningInput,
+  memo: Map<string, Candidates>,
+): { planned: PlannedPrewarm; plan: Omit<PrewarmPlan, 'progress'> } {
   const { prewarm, gang } = entry;
   const { budgets, mode } = input.config;
   const targets = prewarm.spec.targets.map((t) => targetOf(t, { prewarm, gang: gang?.gang, input, memo }));
@@ -103,10 +113,18 @@ function rankOf({ prewarm, gang }: Entry): PlannedPrewarm['rank'] {
 }
 
 /** How much there is to do, and by when it should be done once it began. */
-function workOf(prewarm: ImagePrewarm, targets: readonly PlannedTarget[], budgets: Budgets): { nodes: number; concurrency: number; deadlineMs: number } {
+function workOf(
+  prewarm: ImagePrewarm,
+  targets: readonly PlannedTarget[],
+  budgets: Budgets,
+): { nodes: number; concurrency: number; deadlineMs: number } {
   const nodes = targets.reduce((sum, t) => sum + t.candidates.needed, 0);
   const bytesPerNode = Math.max(0, ...targets.map((t) => t.pullers.reduce((sum, p) => sum + p.bytes, 0)));
-  const most = Math.min(budgets.maxPullingNodes, budgets.maxPullingNodesPerRegistry, prewarm.spec.pull?.maxConcurrentNodes ?? Number.POSITIVE_INFINITY);
+  const most = Math.min(
+    budgets.maxPullingNodes,
+    budgets.maxPullingNodesPerRegistry,
+    prewarm.spec.pull?.maxConcurrentNodes ?? Number.POSITIVE_INFINITY,
+  );
   const concurrency = Math.max(1, most);
   return { nodes, concurrency, deadlineMs: prewarmDeadlineMs({ bytesPerNode, nodes, concurrency }, budgets) };
 }
@@ -117,16 +135,26 @@ function targetOf(
 ): PlannedTarget {
   const { prewarm, gang, input, memo } = context;
   const records = target.images.map((i) => recordOf(prewarm, target.name, i.reference));
-  const pullers = records.map((r) => (r?.resolved === undefined ? undefined : pullerOf(r.resolved, { runtimeClassName: target.runtimeClassName, bytes: r.sizeBytes })));
+  const pullers = records.map((r) =>
+    r?.resolved === undefined
+      ? undefined
+      : pullerOf(r.resolved, { runtimeClassName: target.runtimeClassName, bytes: r.sizeBytes }),
+  );
   const known = pullers.filter((p) => p !== undefined);
   const podSet = gang?.podSets.find((p) => p.name === target.name);
   const requests = podSet === undefined ? undefined : templateFacts(podSet.template).requests;
   const { allow, exclude } = input.config.nodes;
   // Gangs of one queue ask for the same nodes: with hundreds of them this is most of the work.
   const memoKey = canonical([target.nodes, target.tolerations, requests, prewarm.spec.spareNodes]);
-  const found = memo.get(memoKey) ?? candidates(target, input.nodes, { allow, exclude, requests, spare: prewarm.spec.spareNodes });
+  const found =
+    memo.get(memoKey) ?? candidates(target, input.nodes, { allow, exclude, requests, spare: prewarm.spec.spareNodes });
   memo.set(memoKey, found);
-  return { name: target.name, pullers: [...new Map(known.map((p) => [p.hash, p])).values()], complete: known.length === pullers.length, candidates: found };
+  return {
+    name: target.name,
+    pullers: [...new Map(known.map((p) => [p.hash, p])).values()],
+    complete: known.length === pullers.length,
+    candidates: found,
+  };
 }
 
 /** Targets that want nodes and have none, and what keeps nodes out. */
@@ -137,6 +165,7 @@ function emptyOf(prewarm: ImagePrewarm, targets: readonly PlannedTarget[]): Pick
 
 function sumReasons(targets: readonly PlannedTarget[]): Record<string, number> {
   const sum: Record<string, number> = {};
-  for (const { candidates: found } of targets) for (const [reason, n] of Object.entries(found.reasons)) sum[reason] = (sum[reason] ?? 0) + n;
+  for (const { candidates: found } of targets)
+    for (const [reason, n] of Object.entries(found.reasons)) sum[reason] = (sum[reason] ?? 0) + n;
   return sum;
 }

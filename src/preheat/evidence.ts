@@ -56,7 +56,12 @@ export interface PullState {
   tookMs?: number;
 }
 
-const failed = (reason: FailureReason, message: string, inFlight = false): PullState => ({ state: 'failed', inFlight, reason, message: clip(message) });
+const failed = (reason: FailureReason, message: string, inFlight = false): PullState => ({
+  state: 'failed',
+  inFlight,
+  reason,
+  message: clip(message),
+});
 
 /**
  * Where `puller` stands on a node, judged only by what node and kubelet said (promise P4).
@@ -64,7 +69,12 @@ const failed = (reason: FailureReason, message: string, inFlight = false): PullS
  * (which looks into the mount), node Ready and not younger than the Pod. Everything else is not warm.
  * @param deadlineMs after which a pull counts as stuck
  */
-export function pullState(puller: Puller, pod: PullerPod, node: NodeFacts | undefined, at: { now: number; deadlineMs: number }): PullState {
+export function pullState(
+  puller: Puller,
+  pod: PullerPod,
+  node: NodeFacts | undefined,
+  at: { now: number; deadlineMs: number },
+): PullState {
   const age = Math.max(0, at.now - pod.createdAt);
   const mayFlow = pod.container?.hasRun !== true && age < at.deadlineMs;
   const bad = problemOfNode(pod, node, mayFlow) ?? problemOfPod(puller, pod);
@@ -86,7 +96,8 @@ function isProgress(reason: string): boolean {
 
 function runningState(pod: PullerPod, container: ContainerState, runningSince: number): PullState {
   if (container.started) return { state: 'warm', inFlight: false, tookMs: Math.max(0, runningSince - pod.createdAt) };
-  if (container.restarts > 0) return failed('EmptyImage', container.lastMessage ?? 'the mounted image is empty or cannot be read');
+  if (container.restarts > 0)
+    return failed('EmptyImage', container.lastMessage ?? 'the mounted image is empty or cannot be read');
   return { state: 'pulling', inFlight: false, since: pod.createdAt };
 }
 
@@ -94,8 +105,13 @@ function problemOfNode(pod: PullerPod, node: NodeFacts | undefined, mayFlow: boo
   if (node === undefined) return failed('NodeLost', `node ${pod.node} does not exist any more`);
   // A node of the same name that joined after the Pod was made is another machine with an empty disk; where the old Pod object is
   // still there its kubelet starts it anew, and a start after the joining is of this machine.
-  if (node.createdAt > pod.createdAt && !(pod.container?.runningSince !== undefined && pod.container.runningSince > node.createdAt)) return failed('NodeLost', `node ${pod.node} was replaced; the puller belongs to the one before`);
-  if (!node.ready) return failed('NodeNotReady', `node ${pod.node} is not Ready${node.readyMessage ? `: ${node.readyMessage}` : ''}`, mayFlow);
+  if (
+    node.createdAt > pod.createdAt &&
+    !(pod.container?.runningSince !== undefined && pod.container.runningSince > node.createdAt)
+  )
+    return failed('NodeLost', `node ${pod.node} was replaced; the puller belongs to the one before`);
+  if (!node.ready)
+    return failed('NodeNotReady', `node ${pod.node} is not Ready${node.readyMessage ? `: ${node.readyMessage}` : ''}`, mayFlow);
   return undefined;
 }
 
@@ -107,7 +123,10 @@ function problemOfPod(puller: Puller, pod: PullerPod): PullState | undefined {
   }
   if (pod.gates.length > 0) return failed('Gated', gatedMessage(pod.gates));
   if (pod.phase === 'Failed' || pod.phase === 'Succeeded') {
-    return failed('Rejected', `puller Pod ${pod.name} ended: ${[pod.reason, pod.message].filter(Boolean).join(': ') || pod.phase}`);
+    return failed(
+      'Rejected',
+      `puller Pod ${pod.name} ended: ${[pod.reason, pod.message].filter(Boolean).join(': ') || pod.phase}`,
+    );
   }
   if (pod.unschedulable !== undefined) return failed('Rejected', `puller Pod ${pod.name} cannot be placed: ${pod.unschedulable}`);
   return undefined;

@@ -130,8 +130,16 @@ class Planner {
       for (const node of candidates.unready) this.#keep(target, node);
       for (const pick of picks) this.#begin(prewarm, target, pick.node, { sum, quota });
     }
-    this.#count(target, picks.map((p) => p.node), sum);
-    this.#countFailed(target, scored.map((s) => s.node), sum);
+    this.#count(
+      target,
+      picks.map((p) => p.node),
+      sum,
+    );
+    this.#countFailed(
+      target,
+      scored.map((s) => s.node),
+      sum,
+    );
     missing(target, candidates.needed - picks.length, sum);
     sum.desired += candidates.needed;
   }
@@ -144,7 +152,12 @@ class Planner {
     // Compressed bytes that exceed the whole disk can never fit; everything closer is the kubelet's to judge.
     const disk = node.allocatable['ephemeral-storage'];
     if (disk === undefined || puller.bytes <= disk) return known;
-    return { state: 'failed', inFlight: known.inFlight, reason: 'InsufficientDisk', message: `the image has ${puller.bytes} compressed bytes, node ${node.name} has ${disk} bytes of allocatable ephemeral-storage` };
+    return {
+      state: 'failed',
+      inFlight: known.inFlight,
+      reason: 'InsufficientDisk',
+      message: `the image has ${puller.bytes} compressed bytes, node ${node.name} has ${disk} bytes of allocatable ephemeral-storage`,
+    };
   }
 
   #nodeState(target: PlannedTarget, node: NodeFacts): NodeState {
@@ -163,7 +176,12 @@ class Planner {
   }
 
   /** Begins the first image that is missing on the node, if every limit agrees. */
-  #begin(prewarm: PlannedPrewarm, target: PlannedTarget, node: NodeFacts, tally: { sum: Progress; quota: { left: number } }): void {
+  #begin(
+    prewarm: PlannedPrewarm,
+    target: PlannedTarget,
+    node: NodeFacts,
+    tally: { sum: Progress; quota: { left: number } },
+  ): void {
     const states = target.pullers.map((puller) => ({ puller, state: this.#state(puller, node) }));
     if (states.some((s) => s.state.state === 'pulling')) tally.quota.left -= 1;
     const next = states.find((s) => s.state.state === 'absent');
@@ -210,7 +228,8 @@ class Planner {
     for (const node of nodes) {
       for (const puller of target.pullers) {
         const { state, reason, message } = this.#state(puller, node);
-        if (state === 'failed' && reason !== undefined) sum.failures.push({ node: node.name, image: puller.image, reason, message: message ?? reason });
+        if (state === 'failed' && reason !== undefined)
+          sum.failures.push({ node: node.name, image: puller.image, reason, message: message ?? reason });
       }
     }
   }
@@ -237,7 +256,8 @@ function missing(target: PlannedTarget, short: number, sum: Progress): void {
     const why = node.readyMessage === undefined ? '' : `: ${node.readyMessage}`;
     sum.failures.push({ node: node.name, image, reason: 'NodeNotReady', message: `node ${node.name} is not Ready${why}` });
   }
-  for (const node of candidates.absent) sum.failures.push({ node, image, reason: 'NodeLost', message: `there is no node ${node}` });
+  for (const node of candidates.absent)
+    sum.failures.push({ node, image, reason: 'NodeLost', message: `there is no node ${node}` });
   for (const { node, reason } of candidates.refused) {
     sum.failures.push({ node, image, reason: 'NodeNotEligible', message: `node ${node} is not warmed: ${reason}` });
   }

@@ -6,10 +6,19 @@ import type { FailureReason } from '../api/reasons.js';
  */
 const TEXTS: readonly (readonly [RegExp, FailureReason])[] = [
   [/no space left on device|disk quota exceeded|not enough (disk|space)|insufficient (disk|storage)/i, 'InsufficientDisk'],
-  [/no match for platform|no matching manifest|does not provide the specified platform|image operating system .* cannot be used/i, 'PlatformMissing'],
-  [/\b401\b|\b403\b|unauthorized|forbidden|no basic auth credentials|authentication required|authorization failed|access denied|denied:/i, 'AuthDenied'],
+  [
+    /no match for platform|no matching manifest|does not provide the specified platform|image operating system .* cannot be used/i,
+    'PlatformMissing',
+  ],
+  [
+    /\b401\b|\b403\b|unauthorized|forbidden|no basic auth credentials|authentication required|authorization failed|access denied|denied:/i,
+    'AuthDenied',
+  ],
   [/\b404\b|not found|manifest unknown|name unknown|does not exist/i, 'ImageNotFound'],
-  [/connection refused|no such host|i\/o timeout|\b(429|5\d\d)\b|too many requests|tls:|x509|EOF|connection reset|network is unreachable|deadline exceeded/i, 'RegistryError'],
+  [
+    /connection refused|no such host|i\/o timeout|\b(429|5\d\d)\b|too many requests|tls:|x509|EOF|connection reset|network is unreachable|deadline exceeded/i,
+    'RegistryError',
+  ],
 ];
 
 /** Reasons that kubelets give by themselves, whatever the text. */

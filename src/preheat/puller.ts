@@ -18,7 +18,10 @@ export interface Puller {
  * The puller of an image.
  * @param image `registry/repository@digest`; anything else is refused with undefined: bytes that are not pinned prove nothing
  */
-export function pullerOf(image: string, options: { runtimeClassName?: string | undefined; bytes?: number | undefined } = {}): Puller | undefined {
+export function pullerOf(
+  image: string,
+  options: { runtimeClassName?: string | undefined; bytes?: number | undefined } = {},
+): Puller | undefined {
   const parsed = parseReference(image);
   if (!parsed.ok || parsed.reference.digest === undefined) return undefined;
   const { runtimeClassName = '', bytes = 0 } = options;

@@ -102,10 +102,16 @@ function better(a: PullState | undefined, b: PullState): PullState {
 
 /** A covered node without a Pod: about to pull, unless the Pod has been overdue for too long. */
 function withoutPod(set: PullerSet, node: string, facts: { input: WorldInput; exists: boolean; flowing: boolean }): PullState {
-  if (!facts.exists) return { state: 'failed', inFlight: false, reason: 'NodeLost', message: `node ${node} does not exist any more` };
+  if (!facts.exists)
+    return { state: 'failed', inFlight: false, reason: 'NodeLost', message: `node ${node} does not exist any more` };
   if (facts.input.missingForMs(set.hash, node) < POD_GRACE_MS) return { state: 'pulling', inFlight: true };
   const why = facts.input.rejections.get(set.name) ?? 'see the events of the DaemonSet';
-  return { state: 'failed', inFlight: facts.flowing, reason: 'Rejected', message: `DaemonSet ${set.name} gets no Pod on node ${node}: ${why}` };
+  return {
+    state: 'failed',
+    inFlight: facts.flowing,
+    reason: 'Rejected',
+    message: `DaemonSet ${set.name} gets no Pod on node ${node}: ${why}`,
+  };
 }
 
 function addOrphans(input: WorldInput, pullers: Map<string, Puller>, pulls: Map<string, Map<string, PullState>>): void {

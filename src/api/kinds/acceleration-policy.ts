@@ -78,7 +78,9 @@ export const accelerationPolicySpec = z
     whenPrewarmed: z.enum(['Source', 'Variant']).default('Source').meta({ description: 'What a prewarmed gang runs.' }),
     maxImageSize: quantitySchema
       .optional()
-      .meta({ description: 'Sources with more compressed bytes (of one platform) are left alone (too-large); for example 30Gi.' }),
+      .meta({
+        description: 'Sources with more compressed bytes (of one platform) are left alone (too-large); for example 30Gi.',
+      }),
     nodePoolClosed: z
       .boolean()
       .default(false)

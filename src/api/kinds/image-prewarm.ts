@@ -91,9 +91,7 @@ const target = z
       .max(16)
       .optional()
       .meta({ description: 'Secrets with which the Pods pull.' }),
-    serviceAccountName: objectName
-      .optional()
-      .meta({ description: 'Service account of the Pods, whose pull secrets count too.' }),
+    serviceAccountName: objectName.optional().meta({ description: 'Service account of the Pods, whose pull secrets count too.' }),
     runtimeClassName: objectName
       .optional()
       .meta({ description: 'Selects the snapshotter that unpacks the image, where nodes have several.' }),

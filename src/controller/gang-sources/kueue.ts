@@ -77,7 +77,11 @@ export function projectWorkload(raw: KubeObject & Json): WorkloadView {
   const { metadata } = raw;
   const [spec, status] = [at(raw, 'spec'), at(raw, 'status')];
   const hold = holdView(raw);
-  const owner = metadata.ownerReferences?.find((o) => o.controller === true) ?? { ...JOB_FALLBACK, name: metadata.name, uid: metadata.uid ?? '' };
+  const owner = metadata.ownerReferences?.find((o) => o.controller === true) ?? {
+    ...JOB_FALLBACK,
+    name: metadata.name,
+    uid: metadata.uid ?? '',
+  };
   const gang = present<Gang>({
     key: keyOf(raw),
     uid: metadata.uid ?? '',
@@ -110,12 +114,20 @@ function groupOf(apiVersion: string): string {
 /** Projects a raw ResourceFlavor. */
 export function projectFlavor(raw: KubeObject & Json): FlavorView {
   const spec = at(raw, 'spec');
-  const words = (entry: Json, ...keys: string[]): Record<string, string> => Object.fromEntries(keys.map((k) => [k, string(entry[k]) ?? '']));
+  const words = (entry: Json, ...keys: string[]): Record<string, string> =>
+    Object.fromEntries(keys.map((k) => [k, string(entry[k]) ?? '']));
   return {
     name: raw.metadata.name,
     nodeLabels: stringMap(spec['nodeLabels']),
     taints: records(spec['nodeTaints']).map((t) => words(t, 'key', 'value', 'effect') as unknown as Taint),
-    tolerations: records(spec['tolerations']).map((t) => present<TolerationLike>({ key: string(t['key']), operator: string(t['operator']), value: string(t['value']), effect: string(t['effect']) })),
+    tolerations: records(spec['tolerations']).map((t) =>
+      present<TolerationLike>({
+        key: string(t['key']),
+        operator: string(t['operator']),
+        value: string(t['value']),
+        effect: string(t['effect']),
+      }),
+    ),
   };
 }
 

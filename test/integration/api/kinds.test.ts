@@ -70,7 +70,12 @@ describe('the API server with the generated manifests', () => {
   });
 
   test('the same objects without their mistake are accepted', async () => {
-    await cluster.client.create(prewarm('twin', [{ ...(target({ names: ['a.example'] }) as object), runtimeClassName: 'nydus' }, target({ selector: {} }, 'other')]));
+    await cluster.client.create(
+      prewarm('twin', [
+        { ...(target({ names: ['a.example'] }) as object), runtimeClassName: 'nydus' },
+        target({ selector: {} }, 'other'),
+      ]),
+    );
     await cluster.client.create(policy('twin', { mode: 'Audit', maxImageSize: '30Gi' }));
   });
 

@@ -12,7 +12,8 @@ import { Metrics } from '../../../src/observe/metrics.js';
 import { FakeClock, keepLog } from '../kube/fake-clock.js';
 
 type Raw = KubeObject & Record<string, unknown>;
-const aborted = (signal: AbortSignal | undefined): Promise<never> => new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(new Error('aborted'))));
+const aborted = (signal: AbortSignal | undefined): Promise<never> =>
+  new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(new Error('aborted'))));
 type Client = KubePort & WatchPort;
 
 /** An API server that answers lists of what it is given, keeps back those it is told to, and notes writes. It tells nothing in watches. */
@@ -55,13 +56,21 @@ class Api {
       patch: (resource, _name, patch) => write('patch', resource, patch),
       create: (resource, object) => write('create', resource, object),
       delete: (resource, name) => write('delete', resource, name),
-      get: (resource, name) => Promise.reject(new KubeError(`get ${resource.plural} ${name.name}`, { status: 404, reason: 'NotFound' })),
+      get: (resource, name) =>
+        Promise.reject(new KubeError(`get ${resource.plural} ${name.name}`, { status: 404, reason: 'NotFound' })),
     };
     return client as Client;
   }
 }
 
-const meta = (name: string, more: object = {}): KubeObject['metadata'] => ({ name, namespace: 'team', uid: `${name}-uid`, resourceVersion: '5', creationTimestamp: '2025-12-31T23:00:00Z', ...more });
+const meta = (name: string, more: object = {}): KubeObject['metadata'] => ({
+  name,
+  namespace: 'team',
+  uid: `${name}-uid`,
+  resourceVersion: '5',
+  creationTimestamp: '2025-12-31T23:00:00Z',
+  ...more,
+});
 const raw = (metadata: KubeObject['metadata'], more: object): Raw => ({ apiVersion: 'v', kind: 'K', metadata, ...more });
 const cluster = (name: string, more: object = {}): KubeObject['metadata'] => {
   const { namespace: _none, ...metadata } = meta(name, more);
@@ -73,16 +82,38 @@ const CHECK = { name: 'images', state: 'Pending', message: '', lastTransitionTim
 const OBJECTS: Record<string, Raw[]> = {
   [RESOURCE.jobs.plural]: [raw(meta('train', { annotations: { 'harbinger.dev/prewarm': 'true' } }), {})],
   [RESOURCE.workloads.plural]: [
-    raw(meta('job-train', { ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'train', uid: 'train-uid', controller: true }] }), {
-      spec: { queueName: 'gpu', active: true, podSets: [{ name: 'main', count: 1, template: { spec: { containers: [{ image: 'train:1' }] } } }] },
-      status: { admissionChecks: [CHECK] },
-    }),
+    raw(
+      meta('job-train', {
+        ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'train', uid: 'train-uid', controller: true }],
+      }),
+      {
+        spec: {
+          queueName: 'gpu',
+          active: true,
+          podSets: [{ name: 'main', count: 1, template: { spec: { containers: [{ image: 'train:1' }] } } }],
+        },
+        status: { admissionChecks: [CHECK] },
+      },
+    ),
   ],
   [RESOURCE.localQueues.plural]: [raw(meta('gpu'), { spec: { clusterQueue: 'cq' } })],
   [RESOURCE.clusterQueues.plural]: [raw(cluster('cq'), { spec: { resourceGroups: [{ flavors: [{ name: 'h100' }] }] } })],
   [RESOURCE.resourceFlavors.plural]: [raw(cluster('h100'), { spec: { nodeLabels: { pool: 'h100' } } })],
   [RESOURCE.admissionChecks.plural]: [
-    raw(cluster('images'), { spec: { controllerName: 'harbinger.dev/image-prewarm' }, status: { conditions: [{ type: 'Active', status: 'True', reason: 'Active', message: 'Harbinger answers this check', lastTransitionTime: '2025-12-31T23:00:00Z' }] } }),
+    raw(cluster('images'), {
+      spec: { controllerName: 'harbinger.dev/image-prewarm' },
+      status: {
+        conditions: [
+          {
+            type: 'Active',
+            status: 'True',
+            reason: 'Active',
+            message: 'Harbinger answers this check',
+            lastTransitionTime: '2025-12-31T23:00:00Z',
+          },
+        ],
+      },
+    }),
   ],
   [RESOURCE.namespaces.plural]: [raw(cluster('team'), {})],
 };
@@ -96,11 +127,29 @@ afterEach(async () => {
   }
 });
 
-async function lead(withheld: readonly string[] = [], objects = OBJECTS): Promise<{ api: Api; clock: FakeClock; manager: Manager; lines: ReturnType<typeof keepLog>['lines'] }> {
+async function lead(
+  withheld: readonly string[] = [],
+  objects = OBJECTS,
+): Promise<{ api: Api; clock: FakeClock; manager: Manager; lines: ReturnType<typeof keepLog>['lines'] }> {
   const [api, clock, metrics, { log, lines }] = [new Api(objects, withheld), new FakeClock(), new Metrics(), keepLog()];
   const events = new EventRecorder({ client: api.client, controller: 'c', instance: 'i', clock, log, metrics });
-  const registry = { manifest: () => Promise.reject(new Error('no registry')), config: () => Promise.reject(new Error('no registry')) };
-  const manager = new Manager({ client: api.client, registry: () => registry, config: defaultConfig, events, clock, log, metrics, namespace: 'harbinger-system', pullerImage: 'puller', leading: () => true, failpoint: () => undefined });
+  const registry = {
+    manifest: () => Promise.reject(new Error('no registry')),
+    config: () => Promise.reject(new Error('no registry')),
+  };
+  const manager = new Manager({
+    client: api.client,
+    registry: () => registry,
+    config: defaultConfig,
+    events,
+    clock,
+    log,
+    metrics,
+    namespace: 'harbinger-system',
+    pullerImage: 'puller',
+    leading: () => true,
+    failpoint: () => undefined,
+  });
   running.push({ manager, clock, events });
   manager.follow();
   void manager.lead();
@@ -118,7 +167,19 @@ describe('a new leader', () => {
   });
 
   // Each of them alone would make the gang look like another one; policies and configurations change what it is given.
-  const needed = [RESOURCE.jobs, RESOURCE.workloads, RESOURCE.admissionChecks, RESOURCE.prewarmCheckConfigs, RESOURCE.clusterQueues, RESOURCE.localQueues, RESOURCE.resourceFlavors, RESOURCE.accelerationPolicies, RESOURCE.namespaces, RESOURCE.nodes, RESOURCE.imagePrewarms];
+  const needed = [
+    RESOURCE.jobs,
+    RESOURCE.workloads,
+    RESOURCE.admissionChecks,
+    RESOURCE.prewarmCheckConfigs,
+    RESOURCE.clusterQueues,
+    RESOURCE.localQueues,
+    RESOURCE.resourceFlavors,
+    RESOURCE.accelerationPolicies,
+    RESOURCE.namespaces,
+    RESOURCE.nodes,
+    RESOURCE.imagePrewarms,
+  ];
   test.each(needed.map((r) => r.plural))('writes nothing about gangs until %s are known, and then all of it', async (plural) => {
     const { api, clock } = await lead([plural]);
     await clock.advance(600_000);
@@ -145,26 +206,49 @@ describe('a new leader', () => {
   });
 
   test('an ImagePrewarm without a gang needs nothing of Kueue', async () => {
-    const spec = { targets: [{ name: 'main', images: [{ reference: 'a' }], nodes: { selector: {} } }], pin: 'AtRelease', retain: 'Always', spareNodes: 0, suspend: false };
-    const { api } = await lead([RESOURCE.workloads.plural], { [RESOURCE.imagePrewarms.plural]: [raw(meta('by-hand', { generation: 1 }), { spec })] });
+    const spec = {
+      targets: [{ name: 'main', images: [{ reference: 'a' }], nodes: { selector: {} } }],
+      pin: 'AtRelease',
+      retain: 'Always',
+      spareNodes: 0,
+      suspend: false,
+    };
+    const { api } = await lead([RESOURCE.workloads.plural], {
+      [RESOURCE.imagePrewarms.plural]: [raw(meta('by-hand', { generation: 1 }), { spec })],
+    });
     expect(written(api)).toEqual(['apply imageprewarms']);
   });
   test('while one of a gang keeps its pullers and its status as they are', async () => {
-    const spec = { gangRef: { apiGroup: 'batch', kind: 'Job', name: 'train', uid: 'train-uid' }, targets: [{ name: 'main', images: [{ reference: 'a' }], nodes: { selector: {} } }], pin: 'AtRelease', retain: 'UntilGangStarts', spareNodes: 0, suspend: false };
-    const { api } = await lead([RESOURCE.workloads.plural], { [RESOURCE.imagePrewarms.plural]: [raw(meta('of-a-gang', { generation: 1 }), { spec })] });
+    const spec = {
+      gangRef: { apiGroup: 'batch', kind: 'Job', name: 'train', uid: 'train-uid' },
+      targets: [{ name: 'main', images: [{ reference: 'a' }], nodes: { selector: {} } }],
+      pin: 'AtRelease',
+      retain: 'UntilGangStarts',
+      spareNodes: 0,
+      suspend: false,
+    };
+    const { api } = await lead([RESOURCE.workloads.plural], {
+      [RESOURCE.imagePrewarms.plural]: [raw(meta('of-a-gang', { generation: 1 }), { spec })],
+    });
     expect(written(api)).toEqual([]);
   });
 });
 
 describe('a gang whose ImagePrewarm is refused', () => {
-  const refuse = (api: Api, status: number): void => void api.refusals.set('apply imageprewarms', new KubeError(`${status} exceeded quota: count/imageprewarms`, { status, reason: 'Forbidden' }));
+  const refuse = (api: Api, status: number): void =>
+    void api.refusals.set(
+      'apply imageprewarms',
+      new KubeError(`${status} exceeded quota: count/imageprewarms`, { status, reason: 'Forbidden' }),
+    );
 
   test('has the refusal on its check, and is tried again once a minute', async () => {
     const { api, clock, lines } = await lead([RESOURCE.workloads.plural]);
     refuse(api, 403);
     api.give(RESOURCE.workloads.plural);
     await clock.advance(10_000);
-    expect(JSON.stringify(api.writes.filter((w) => w.what === 'patch workloads'))).toContain('what Job train needs warm cannot be recorded: 403 exceeded quota');
+    expect(JSON.stringify(api.writes.filter((w) => w.what === 'patch workloads'))).toContain(
+      'what Job train needs warm cannot be recorded: 403 exceeded quota',
+    );
     expect(written(api).filter((w) => w === 'apply imageprewarms')).toHaveLength(1);
     await clock.advance(60_000);
     expect(written(api).filter((w) => w === 'apply imageprewarms')).toHaveLength(2);
@@ -178,4 +262,3 @@ describe('a gang whose ImagePrewarm is refused', () => {
     expect(JSON.stringify(api.writes)).not.toContain('cannot be recorded');
   });
 });
-

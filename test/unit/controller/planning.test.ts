@@ -28,14 +28,33 @@ function prewarm({ name = 'p', resolved = image(), spec = {}, metadata = {} }: W
     apiVersion: 'harbinger.dev/v1alpha1',
     kind: 'ImagePrewarm',
     metadata: { name, namespace: 'team', uid: name, generation: 1, ...metadata },
-    spec: { targets: [{ name: 'main', images: [{ reference: 'train:1' }], nodes: { selector: {} } }], pin: 'AtRelease', retain: 'UntilGangStarts', spareNodes: 0, suspend: false, pull: { rampUp: 'Immediate', busyNodes: 'Allow' }, ...spec },
+    spec: {
+      targets: [{ name: 'main', images: [{ reference: 'train:1' }], nodes: { selector: {} } }],
+      pin: 'AtRelease',
+      retain: 'UntilGangStarts',
+      spareNodes: 0,
+      suspend: false,
+      pull: { rampUp: 'Immediate', busyNodes: 'Allow' },
+      ...spec,
+    },
     status: resolved === null ? {} : { targets: [{ name: 'main', images: [{ source: 'train:1', resolved, sizeBytes: 1e9 }] }] },
   };
 }
 function gang(change: Partial<GangView> = {}): GangView {
-  const podSets = [{ name: 'main', count: 3, template: { spec: { containers: [{ image: 'train:1', resources: { requests: { cpu: '1' } } }] } } }];
-  const metadata = { name: 'w', namespace: 'team', ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'train', uid: 'job-uid', controller: true }] };
-  const { gang: projected } = projectWorkload({ apiVersion: 'kueue.x-k8s.io/v1beta2', kind: 'Workload', metadata, spec: { queueName: 'gpu', podSets } });
+  const podSets = [
+    { name: 'main', count: 3, template: { spec: { containers: [{ image: 'train:1', resources: { requests: { cpu: '1' } } }] } } },
+  ];
+  const metadata = {
+    name: 'w',
+    namespace: 'team',
+    ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'train', uid: 'job-uid', controller: true }],
+  };
+  const { gang: projected } = projectWorkload({
+    apiVersion: 'kueue.x-k8s.io/v1beta2',
+    kind: 'Workload',
+    metadata,
+    spec: { queueName: 'gpu', podSets },
+  });
   return { gang: projected, optIn: { optedIn: true, problems: [] }, checkReady: false, checked: true, position: 0, ...change };
 }
 
@@ -43,10 +62,18 @@ type Entry = PlanningInput['prewarms'][number];
 const entry = (p = prewarm(), change: Partial<Entry> = {}): Entry => ({ prewarm: p, gangUnknown: false, ...change });
 const ofGang = (change: Partial<Entry> = {}): Entry => entry(prewarm({ spec: { gangRef: GANG_REF } }), change);
 
-function outcome(entries: readonly Entry[], change: Partial<PlanningInput> = {}, held: Record<string, PullState> = {}): { nodes: string[]; plan: PrewarmPlan | undefined; grants: Plan['grants'] } {
+function outcome(
+  entries: readonly Entry[],
+  change: Partial<PlanningInput> = {},
+  held: Record<string, PullState> = {},
+): { nodes: string[]; plan: PrewarmPlan | undefined; grants: Plan['grants'] } {
   const puller = pullerOf(image());
   if (puller === undefined) throw new Error('the fixture is no image by digest');
-  const world = { nodes: new Map(NODES.map((n) => [n.name, n])), pulls: new Map([[puller.hash, new Map(Object.entries(held))]]), pullers: new Map([[puller.hash, puller]]) };
+  const world = {
+    nodes: new Map(NODES.map((n) => [n.name, n])),
+    pulls: new Map([[puller.hash, new Map(Object.entries(held))]]),
+    pullers: new Map([[puller.hash, puller]]),
+  };
   const { grants, plans } = planAll({ prewarms: entries, nodes: NODES, world, config: defaultConfig(), now: NOW, ...change });
   return { nodes: [...(grants.get(puller.hash)?.nodes ?? [])].sort(), plan: plans.get('team/p'), grants };
 }
@@ -62,13 +89,45 @@ describe('what is pulled and kept', () => {
     ['being deleted', entry(prewarm({ metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } })), {}, { begun: [], kept: [] }],
     ['in mode Off', entry(), { config: off }, { begun: [], kept: [] }],
     ['in mode Observe', entry(), { config: { ...off, mode: 'Observe' } }, { begun: [], kept: [] }],
-    ['with a spec that cannot be evaluated', entry(prewarm({ spec: { targets: [{ name: 'main', images: [{ reference: 'train:1' }], nodes: { selector: { matchExpressions: [{ key: 'a', operator: 'Near' as 'In' }] } } }] } })), {}, { begun: [], kept: [] }],
+    [
+      'with a spec that cannot be evaluated',
+      entry(
+        prewarm({
+          spec: {
+            targets: [
+              {
+                name: 'main',
+                images: [{ reference: 'train:1' }],
+                nodes: { selector: { matchExpressions: [{ key: 'a', operator: 'Near' as 'In' }] } },
+              },
+            ],
+          },
+        }),
+      ),
+      {},
+      { begun: [], kept: [] },
+    ],
     ['of a gang at the head of its queue', ofGang({ gang: gang() }), {}, { begun: all, kept: all }],
     ['of a gang far behind', ofGang({ gang: gang({ position: 40 }) }), {}, { begun: [], kept: ['n1'] }],
-    ['of a gang that did not opt in', ofGang({ gang: gang({ optIn: { optedIn: false, problems: [] } }) }), {}, { begun: [], kept: [] }],
+    [
+      'of a gang that did not opt in',
+      ofGang({ gang: gang({ optIn: { optedIn: false, problems: [] } }) }),
+      {},
+      { begun: [], kept: [] },
+    ],
     // The two below differ in nothing but what is known: what looks opted out for want of an answer must not lose its copies.
-    ['of a gang about which not all is known yet', ofGang({ gang: gang({ optIn: { optedIn: false, problems: [] } }), gangUnknown: true }), {}, { begun: [], kept: ['n1'] }],
-    ['of a gang without a Workload, while Workloads are not known', ofGang({ gangUnknown: true }), {}, { begun: [], kept: ['n1'] }],
+    [
+      'of a gang about which not all is known yet',
+      ofGang({ gang: gang({ optIn: { optedIn: false, problems: [] } }), gangUnknown: true }),
+      {},
+      { begun: [], kept: ['n1'] },
+    ],
+    [
+      'of a gang without a Workload, while Workloads are not known',
+      ofGang({ gangUnknown: true }),
+      {},
+      { begun: [], kept: ['n1'] },
+    ],
   ];
   test.each(rows)('%s', (_title, given, change, { begun, kept }) => {
     expect(outcome([given], change).nodes).toEqual(begun);
@@ -85,10 +144,17 @@ describe('what is pulled and kept', () => {
     const narrow = { ...defaultConfig(), budgets: { ...defaultConfig().budgets, maxPullingNodes: 1 } };
     const of = (letter: string, state: object, more: object = {}): Entry => {
       const view = gang();
-      return entry(prewarm({ name: letter, resolved: image(letter), spec: { gangRef: GANG_REF } }), { gang: { ...view, gang: { ...view.gang, ...more, state: { ...view.gang.state, ...state } } } });
+      return entry(prewarm({ name: letter, resolved: image(letter), spec: { gangRef: GANG_REF } }), {
+        gang: { ...view, gang: { ...view.gang, ...more, state: { ...view.gang.state, ...state } } },
+      });
     };
-    const first = (...entries: Entry[]): string[] => [...outcome(entries, { config: narrow }).grants.values()].map((g) => g.puller.image);
-    const [old, urgent, reserved] = [of('a', {}, { queuedAt: 1 }), of('b', {}, { priority: 9, queuedAt: 2 }), of('c', { reservedAt: 3 }, { queuedAt: 3 })];
+    const first = (...entries: Entry[]): string[] =>
+      [...outcome(entries, { config: narrow }).grants.values()].map((g) => g.puller.image);
+    const [old, urgent, reserved] = [
+      of('a', {}, { queuedAt: 1 }),
+      of('b', {}, { priority: 9, queuedAt: 2 }),
+      of('c', { reservedAt: 3 }, { queuedAt: 3 }),
+    ];
     expect(first(old, urgent, reserved)).toEqual([image('c')]);
     expect(first(old, urgent)).toEqual([image('b')]);
   });
@@ -99,17 +165,28 @@ describe('what the plan says', () => {
     const view = gang();
     const template = { spec: { containers: [{ image: 'train:1', resources: { requests: { cpu: '9' } } }] } };
     const big = { ...view, gang: { ...view.gang, podSets: view.gang.podSets.map((p) => ({ ...p, template })) } };
-    expect(outcome([ofGang({ gang: gang() })]).plan).toMatchObject({ candidates: { desired: 3 }, progress: { desired: 3, pulling: 3 }, lifecycle: { mayPull: true } });
+    expect(outcome([ofGang({ gang: gang() })]).plan).toMatchObject({
+      candidates: { desired: 3 },
+      progress: { desired: 3, pulling: 3 },
+      lifecycle: { mayPull: true },
+    });
     expect(outcome([ofGang({ gang: big })]).plan?.candidates.desired).toBe(0);
   });
   test('the deadline grows with the waves that the budgets force', () => {
     const deadline = (maxConcurrentNodes: number): number | undefined =>
-      outcome([entry({ ...prewarm({ spec: { pull: { rampUp: 'Immediate', busyNodes: 'Allow', maxConcurrentNodes } } }), status: { targets: [{ name: 'main', images: [{ source: 'train:1', resolved: image(), sizeBytes: 50e9 }] }] } })]).plan?.deadlineMs;
+      outcome([
+        entry({
+          ...prewarm({ spec: { pull: { rampUp: 'Immediate', busyNodes: 'Allow', maxConcurrentNodes } } }),
+          status: { targets: [{ name: 'main', images: [{ source: 'train:1', resolved: image(), sizeBytes: 50e9 }] }] },
+        }),
+      ]).plan?.deadlineMs;
     expect(deadline(1)).toBe(3 * (deadline(3) ?? 0));
   });
   test('the signature changes with generation and record, and with nothing else', () => {
     const one = prewarm();
-    expect(signatureOf({ ...one, metadata: { ...one.metadata, resourceVersion: '9', labels: { a: 'b' } } })).toBe(signatureOf(one));
+    expect(signatureOf({ ...one, metadata: { ...one.metadata, resourceVersion: '9', labels: { a: 'b' } } })).toBe(
+      signatureOf(one),
+    );
     expect(signatureOf(prewarm({ metadata: { generation: 2 } }))).not.toBe(signatureOf(one));
     expect(signatureOf(prewarm({ resolved: image('b') }))).not.toBe(signatureOf(one));
   });

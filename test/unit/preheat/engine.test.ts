@@ -14,29 +14,58 @@ const stored = (letter = 'a', nodes = ['n1', 'n2']): PullerSet => {
   const object = manifest(letter, nodes);
   return projectPullerSet({ ...object, metadata: { ...object.metadata, uid: `uid-${letter}`, resourceVersion: '1' } });
 };
-const grants = (...wanted: [string, string[]][]): Plan['grants'] => new Map(wanted.map(([l, nodes]) => [puller(l).hash, { puller: puller(l), nodes: new Set(nodes) }]));
+const grants = (...wanted: [string, string[]][]): Plan['grants'] =>
+  new Map(wanted.map(([l, nodes]) => [puller(l).hash, { puller: puller(l), nodes: new Set(nodes) }]));
 
 describe('the DaemonSet of a puller', () => {
-  const spec = manifest().spec.template.spec as Record<string, never> & { containers: Record<string, unknown>[]; volumes: unknown[] };
+  const spec = manifest().spec.template.spec as Record<string, never> & {
+    containers: Record<string, unknown>[];
+    volumes: unknown[];
+  };
   test('mounts the image by digest and runs nothing of it', () => {
     expect(spec.volumes).toEqual([{ name: 'image', image: { reference: puller().image, pullPolicy: 'IfNotPresent' } }]);
     expect(spec.containers).toHaveLength(1);
-    expect(spec.containers[0]).toMatchObject({ image: OPTIONS.program, command: ['/puller', 'hold', '/image'], startupProbe: { exec: { command: ['/puller', 'check', '/image'] } } });
+    expect(spec.containers[0]).toMatchObject({
+      image: OPTIONS.program,
+      command: ['/puller', 'hold', '/image'],
+      startupProbe: { exec: { command: ['/puller', 'check', '/image'] } },
+    });
   });
-  test('asks for no resources: 10m CPU kept a whole-node gang out for good', () => expect(spec.containers[0]).not.toHaveProperty('resources'));
+  test('asks for no resources: 10m CPU kept a whole-node gang out for good', () =>
+    expect(spec.containers[0]).not.toHaveProperty('resources'));
   test('fits the restricted profile and has no token', () => {
-    expect(spec).toMatchObject({ automountServiceAccountToken: false, securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } } });
-    expect(spec.containers[0]).toMatchObject({ securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } } });
+    expect(spec).toMatchObject({
+      automountServiceAccountToken: false,
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+    });
+    expect(spec.containers[0]).toMatchObject({
+      securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } },
+    });
   });
   test('tolerates everything and names its nodes one term each, sorted', () => {
     expect(manifest('a', ['n2', 'n1'])).toEqual(manifest('a', ['n1', 'n2']));
     expect(spec).toMatchObject({
       tolerations: [{ operator: 'Exists' }],
-      affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: ['n1', 'n2'].map((n) => ({ matchFields: [{ key: 'metadata.name', operator: 'In', values: [n] }] })) } } },
+      affinity: {
+        nodeAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: {
+            nodeSelectorTerms: ['n1', 'n2'].map((n) => ({
+              matchFields: [{ key: 'metadata.name', operator: 'In', values: [n] }],
+            })),
+          },
+        },
+      },
     });
   });
   test('is read back as it was written', () => {
-    expect(stored()).toMatchObject({ name: pullerSetName(puller()), hash: puller().hash, image: puller().image, nodes: ['n1', 'n2'], program: OPTIONS.program, deleting: false });
+    expect(stored()).toMatchObject({
+      name: pullerSetName(puller()),
+      hash: puller().hash,
+      image: puller().image,
+      nodes: ['n1', 'n2'],
+      program: OPTIONS.program,
+      deleting: false,
+    });
   });
   test('carries the pull secrets of the configuration, and none where there are none', () => {
     const made = pullerManifest(puller(), ['n1'], { ...OPTIONS, pullSecrets: ['a', 'b'] });
@@ -51,7 +80,8 @@ describe('the DaemonSet of a puller', () => {
 });
 
 describe('steps', () => {
-  const short = (steps: ReturnType<typeof engineSteps>): string[] => steps.map((s) => `${s.do} ${s.do === 'delete' ? s.set.name : s.object.metadata.name}`);
+  const short = (steps: ReturnType<typeof engineSteps>): string[] =>
+    steps.map((s) => `${s.do} ${s.do === 'delete' ? s.set.name : s.object.metadata.name}`);
   const name = (letter: string): string => pullerSetName(puller(letter));
   const rows: [string, Plan['grants'], PullerSet[], string[]][] = [
     ['nothing wanted, nothing there', grants(), [], []],
@@ -64,7 +94,12 @@ describe('steps', () => {
     ['nobody wants it', grants(), [stored()], [`delete ${name('a')}`]],
     ['it goes already', grants(), [{ ...stored(), deleting: true }], []],
     ['wanted again while it goes: made anew when it is gone', grants(['a', ['n1']]), [{ ...stored(), deleting: true }], []],
-    ['a stranger with our label', grants(['a', ['n1', 'n2']]), [stored(), { ...stored(), name: 'stranger' }], ['update puller', 'delete stranger']],
+    [
+      'a stranger with our label',
+      grants(['a', ['n1', 'n2']]),
+      [stored(), { ...stored(), name: 'stranger' }],
+      ['update puller', 'delete stranger'],
+    ],
   ];
   test.each(rows)('%s', (title, wanted, sets, expected) => {
     const got = short(engineSteps(wanted, sets, OPTIONS));
@@ -81,7 +116,10 @@ describe('steps', () => {
   });
 
   test('property: carrying out the steps gives exactly what is wanted, and then there is nothing left to do', () => {
-    const some = fc.dictionary(fc.constantFrom('a', 'b', 'c'), fc.uniqueArray(fc.constantFrom('n1', 'n2', 'n3'), { minLength: 1 }));
+    const some = fc.dictionary(
+      fc.constantFrom('a', 'b', 'c'),
+      fc.uniqueArray(fc.constantFrom('n1', 'n2', 'n3'), { minLength: 1 }),
+    );
     fc.assert(
       fc.property(some, some, (before, wanted) => {
         const sets = new Map(Object.entries(before).map(([l, n]) => [pullerSetName(puller(l)), stored(l, n)]));
@@ -202,15 +240,30 @@ describe('the engine', () => {
 
 describe('a puller Pod', () => {
   test('that is not bound names its node in the affinity that the DaemonSet controller wrote', () => {
-    const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n7'] }] }] } } };
-    const raw = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, spec: { affinity, schedulingGates: [{ name: 'g' }] }, status: { conditions: [{ type: 'PodScheduled', status: 'False', message: 'gated' }] } };
+    const affinity = {
+      nodeAffinity: {
+        requiredDuringSchedulingIgnoredDuringExecution: {
+          nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n7'] }] }],
+        },
+      },
+    };
+    const raw = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'p' },
+      spec: { affinity, schedulingGates: [{ name: 'g' }] },
+      status: { conditions: [{ type: 'PodScheduled', status: 'False', message: 'gated' }] },
+    };
     // A gate is told as a gate, not as a lack of room.
     expect(projectPullerPod(raw)).toMatchObject({ node: 'n7', gates: ['g'], phase: 'Pending' });
     expect(projectPullerPod(raw)).not.toHaveProperty('unschedulable');
   });
-  test.each([[{}], [{ spec: null, status: null }], [{ status: { containerStatuses: [null, 'x'] }, spec: { volumes: [{}] } }]])('malformed %j proves nothing', (parts) => {
-    const pod = projectPullerPod({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, ...parts });
-    expect(pod.image).toBeUndefined();
-    expect(pod.container).toBeUndefined();
-  });
+  test.each([[{}], [{ spec: null, status: null }], [{ status: { containerStatuses: [null, 'x'] }, spec: { volumes: [{}] } }]])(
+    'malformed %j proves nothing',
+    (parts) => {
+      const pod = projectPullerPod({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, ...parts });
+      expect(pod.image).toBeUndefined();
+      expect(pod.container).toBeUndefined();
+    },
+  );
 });

@@ -8,7 +8,13 @@ import { node } from '../placement/nodes.js';
 import { image, pod, puller, T0, waiting } from './fixtures.js';
 
 const at = { now: T0 + 60_000, deadlineMs: 600_000 };
-const running = (change: Partial<ContainerState>): ContainerState => ({ started: true, hasRun: true, restarts: 0, runningSince: T0 + 5_000, ...change });
+const running = (change: Partial<ContainerState>): ContainerState => ({
+  started: true,
+  hasRun: true,
+  restarts: 0,
+  runningSince: T0 + 5_000,
+  ...change,
+});
 
 describe('proof of warm (P4)', () => {
   test('a Pod of the puller, on its node, pinned, running, past the probe: warm', () => {
@@ -22,21 +28,99 @@ describe('proof of warm (P4)', () => {
   // Each row changes one thing of the proof: without any of them it is not warm.
   const twins: [string, PullerPod, NodeFacts | undefined, Partial<PullState>][] = [
     ['the node does not exist', pod(), undefined, { state: 'failed', reason: 'NodeLost' }],
-    ['the node is younger than the container: another machine of that name', pod(), node('n1', { createdAt: T0 + 10_000 }), { state: 'failed', reason: 'NodeLost' }],
-    ['the node is not Ready', pod(), node('n1', { ready: false, readyMessage: 'kubelet stopped' }), { state: 'failed', inFlight: false, reason: 'NodeNotReady' }],
-    ['the node went in mid-pull: bytes may flow', pod({ container: waiting('ContainerCreating') }), node('n1', { ready: false }), { state: 'failed', inFlight: true, reason: 'NodeNotReady' }],
+    [
+      'the node is younger than the container: another machine of that name',
+      pod(),
+      node('n1', { createdAt: T0 + 10_000 }),
+      { state: 'failed', reason: 'NodeLost' },
+    ],
+    [
+      'the node is not Ready',
+      pod(),
+      node('n1', { ready: false, readyMessage: 'kubelet stopped' }),
+      { state: 'failed', inFlight: false, reason: 'NodeNotReady' },
+    ],
+    [
+      'the node went in mid-pull: bytes may flow',
+      pod({ container: waiting('ContainerCreating') }),
+      node('n1', { ready: false }),
+      { state: 'failed', inFlight: true, reason: 'NodeNotReady' },
+    ],
     ['the volume names another digest', pod({ image: image('b') }), node('n1'), { state: 'failed', reason: 'DigestMismatch' }],
-    ['the Pod has no image volume: an old API server dropped it', ((): PullerPod => { const p = pod(); delete p.image; return p; })(), node('n1'), { state: 'failed', reason: 'DigestMismatch' }],
+    [
+      'the Pod has no image volume: an old API server dropped it',
+      ((): PullerPod => {
+        const p = pod();
+        delete p.image;
+        return p;
+      })(),
+      node('n1'),
+      { state: 'failed', reason: 'DigestMismatch' },
+    ],
     ['the Pod is being deleted', pod({ deleting: true }), node('n1'), { state: 'absent', inFlight: false }],
-    ['deleted in mid-pull: the pull goes on', pod({ deleting: true, container: waiting('ContainerCreating') }), node('n1'), { state: 'absent', inFlight: true }],
-    ['running, but the probe has not passed: the mount may be empty', pod({ container: running({ started: false }) }), node('n1'), { state: 'pulling', inFlight: false }],
-    ['the probe failed and the container was restarted', pod({ container: running({ started: false, restarts: 1, lastMessage: '/image is empty' }) }), node('n1'), { state: 'failed', reason: 'EmptyImage', message: '/image is empty' }],
-    ['the container is being created', pod({ phase: 'Pending', container: waiting('ContainerCreating') }), node('n1'), { state: 'pulling', inFlight: true }],
-    ['the kubelet has not spoken yet', ((): PullerPod => { const p = pod({ phase: 'Pending' }); delete p.container; return p; })(), node('n1'), { state: 'pulling', inFlight: true }],
-    ['Kueue gates the Pod', pod({ gates: ['kueue.x-k8s.io/admission'] }), node('n1'), { state: 'failed', inFlight: false, reason: 'Gated', message: expect.stringContaining('managedJobsNamespaceSelector') as unknown as string }],
-    ['the kubelet rejected the Pod', pod({ phase: 'Failed', reason: 'OutOfpods', message: 'too many Pods' }), node('n1'), { state: 'failed', reason: 'Rejected', message: expect.stringContaining('OutOfpods: too many Pods') as unknown as string }],
-    ['the scheduler cannot place it', pod({ unschedulable: '0/3 nodes are available' }), node('n1'), { state: 'failed', reason: 'Rejected' }],
-    ['the pull fails', pod({ container: waiting('ErrImagePull', 'manifest unknown') }), node('n1'), { state: 'failed', inFlight: false, reason: 'ImageNotFound' }],
+    [
+      'deleted in mid-pull: the pull goes on',
+      pod({ deleting: true, container: waiting('ContainerCreating') }),
+      node('n1'),
+      { state: 'absent', inFlight: true },
+    ],
+    [
+      'running, but the probe has not passed: the mount may be empty',
+      pod({ container: running({ started: false }) }),
+      node('n1'),
+      { state: 'pulling', inFlight: false },
+    ],
+    [
+      'the probe failed and the container was restarted',
+      pod({ container: running({ started: false, restarts: 1, lastMessage: '/image is empty' }) }),
+      node('n1'),
+      { state: 'failed', reason: 'EmptyImage', message: '/image is empty' },
+    ],
+    [
+      'the container is being created',
+      pod({ phase: 'Pending', container: waiting('ContainerCreating') }),
+      node('n1'),
+      { state: 'pulling', inFlight: true },
+    ],
+    [
+      'the kubelet has not spoken yet',
+      ((): PullerPod => {
+        const p = pod({ phase: 'Pending' });
+        delete p.container;
+        return p;
+      })(),
+      node('n1'),
+      { state: 'pulling', inFlight: true },
+    ],
+    [
+      'Kueue gates the Pod',
+      pod({ gates: ['kueue.x-k8s.io/admission'] }),
+      node('n1'),
+      {
+        state: 'failed',
+        inFlight: false,
+        reason: 'Gated',
+        message: expect.stringContaining('managedJobsNamespaceSelector') as unknown as string,
+      },
+    ],
+    [
+      'the kubelet rejected the Pod',
+      pod({ phase: 'Failed', reason: 'OutOfpods', message: 'too many Pods' }),
+      node('n1'),
+      { state: 'failed', reason: 'Rejected', message: expect.stringContaining('OutOfpods: too many Pods') as unknown as string },
+    ],
+    [
+      'the scheduler cannot place it',
+      pod({ unschedulable: '0/3 nodes are available' }),
+      node('n1'),
+      { state: 'failed', reason: 'Rejected' },
+    ],
+    [
+      'the pull fails',
+      pod({ container: waiting('ErrImagePull', 'manifest unknown') }),
+      node('n1'),
+      { state: 'failed', inFlight: false, reason: 'ImageNotFound' },
+    ],
   ];
   test.each(twins)('negative twin: %s', (...[, aPod, aNode, expected]) => {
     expect(pullState(puller(), aPod, aNode, at)).toMatchObject(expected);
@@ -44,18 +128,31 @@ describe('proof of warm (P4)', () => {
 
   test('a pull without an end counts as stuck after its deadline, and as in flight no more', () => {
     const stuck = pod({ container: waiting('ContainerCreating') });
-    expect(pullState(puller(), stuck, node('n1'), { now: T0 + 599_999, deadlineMs: 600_000 })).toMatchObject({ state: 'pulling', inFlight: true });
-    expect(pullState(puller(), stuck, node('n1'), { now: T0 + 600_000, deadlineMs: 600_000 })).toMatchObject({ state: 'failed', inFlight: false, reason: 'PullFailed' });
+    expect(pullState(puller(), stuck, node('n1'), { now: T0 + 599_999, deadlineMs: 600_000 })).toMatchObject({
+      state: 'pulling',
+      inFlight: true,
+    });
+    expect(pullState(puller(), stuck, node('n1'), { now: T0 + 600_000, deadlineMs: 600_000 })).toMatchObject({
+      state: 'failed',
+      inFlight: false,
+      reason: 'PullFailed',
+    });
   });
 
   test('a clock that went back keeps a pull a pull', () => {
-    expect(pullState(puller(), pod({ container: waiting('ContainerCreating') }), node('n1'), { now: T0 - 1e9, deadlineMs: 1 }).state).toBe('pulling');
+    expect(
+      pullState(puller(), pod({ container: waiting('ContainerCreating') }), node('n1'), { now: T0 - 1e9, deadlineMs: 1 }).state,
+    ).toBe('pulling');
   });
 });
 
 describe('what a failed pull means', () => {
   const rows: [string, string, string][] = [
-    ['ErrImagePull', 'failed to pull and unpack image "r/x@sha256:1": failed to resolve reference: r/x: not found', 'ImageNotFound'],
+    [
+      'ErrImagePull',
+      'failed to pull and unpack image "r/x@sha256:1": failed to resolve reference: r/x: not found',
+      'ImageNotFound',
+    ],
     ['ImagePullBackOff', 'Back-off pulling image "x": ErrImagePull: unexpected status: 401 Unauthorized', 'AuthDenied'],
     ['ErrImagePull', 'pull access denied, repository does not exist or may require authorization', 'AuthDenied'],
     ['ErrImagePull', 'no basic auth credentials', 'AuthDenied'],

@@ -30,4 +30,9 @@ export const pod = (change: Partial<PullerPod> = {}): PullerPod => ({
   ...change,
 });
 
-export const waiting = (reason: string, message = ''): ContainerState => ({ started: false, hasRun: false, restarts: 0, waiting: { reason, message } });
+export const waiting = (reason: string, message = ''): ContainerState => ({
+  started: false,
+  hasRun: false,
+  restarts: 0,
+  waiting: { reason, message },
+});

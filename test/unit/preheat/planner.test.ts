@@ -13,7 +13,12 @@ const WIDE = { maxPullingNodes: 100, maxPullingNodesPerRegistry: 100 };
 const nodes = (count: number): NodeFacts[] => Array.from({ length: count }, (_, i) => node(`n${String(i + 1).padStart(2, '0')}`));
 const pulling: PullState = { state: 'pulling', inFlight: true, since: 1 };
 const warm: PullState = { state: 'warm', inFlight: false, tookMs: 1000 };
-const failed = (reason: PullState['reason'] = 'PullFailed'): PullState => ({ state: 'failed', inFlight: false, reason, message: 'why' });
+const failed = (reason: PullState['reason'] = 'PullFailed'): PullState => ({
+  state: 'failed',
+  inFlight: false,
+  reason,
+  message: 'why',
+});
 
 interface Wanted {
   pullers?: Puller[];
@@ -22,7 +27,11 @@ interface Wanted {
   change?: Partial<PlannedPrewarm>;
 }
 function prewarm(key: string, { pullers = [puller()], nodes: all = nodes(3), count, change = {} }: Wanted = {}): PlannedPrewarm {
-  const target = { name: 'main', images: [{ reference: 'x' }], nodes: { selector: {}, ...(count === undefined ? {} : { count }) } };
+  const target = {
+    name: 'main',
+    images: [{ reference: 'x' }],
+    nodes: { selector: {}, ...(count === undefined ? {} : { count }) },
+  };
   return {
     key,
     mayPull: true,
@@ -42,7 +51,13 @@ function world(states: [Puller, Record<string, PullState>][] = [], all = nodes(3
 }
 const granted = (result: Plan, p = puller()): string[] => [...(result.grants.get(p.hash)?.nodes ?? [])].sort();
 const sums = (result: Plan, key: string) => {
-  const { desired, warm: w, pulling: p, pending, failed: f } = result.progress.get(key) ?? { desired: -1, warm: 0, pulling: 0, pending: 0, failed: 0 };
+  const {
+    desired,
+    warm: w,
+    pulling: p,
+    pending,
+    failed: f,
+  } = result.progress.get(key) ?? { desired: -1, warm: 0, pulling: 0, pending: 0, failed: 0 };
   return { desired, warm: w, pulling: p, pending, failed: f };
 };
 
@@ -79,12 +94,24 @@ describe('a plan', () => {
   });
 
   test('successes outweigh a single denial: that is one bad node after all', () => {
-    const result = plan([prewarm('a', { nodes: nodes(6) })], world([[puller(), { n01: warm, n02: warm, n03: failed('AuthDenied') }]], nodes(6)), WIDE);
+    const result = plan(
+      [prewarm('a', { nodes: nodes(6) })],
+      world([[puller(), { n01: warm, n02: warm, n03: failed('AuthDenied') }]], nodes(6)),
+      WIDE,
+    );
     expect(granted(result)).toEqual(['n01', 'n02', 'n03', 'n04', 'n05', 'n06']);
   });
 
   test('the cluster limit counts pulls of other gangs and is given to the head of the line', () => {
-    const [tail, head] = [prewarm('tail', { pullers: [puller('b')], nodes: nodes(6), count: 3 }), prewarm('head', { pullers: [puller('c')], nodes: nodes(6), count: 3, change: { rank: { reserved: false, priority: 5, queuedAt: 9 } } })];
+    const [tail, head] = [
+      prewarm('tail', { pullers: [puller('b')], nodes: nodes(6), count: 3 }),
+      prewarm('head', {
+        pullers: [puller('c')],
+        nodes: nodes(6),
+        count: 3,
+        change: { rank: { reserved: false, priority: 5, queuedAt: 9 } },
+      }),
+    ];
     const busy = world([[puller('d'), { n06: pulling }]], nodes(6));
     const result = plan([tail, head], busy, { ...WIDE, maxPullingNodes: 3 });
     expect([granted(result, puller('c')), granted(result, puller('b'))]).toEqual([['n01', 'n02'], []]);
@@ -92,8 +119,15 @@ describe('a plan', () => {
   });
 
   test('reserved goes before priority, priority before time, time before name', () => {
-    const rank = (reserved: boolean, priority: number, queuedAt: number) => ({ change: { rank: { reserved, priority, queuedAt } } });
-    const all = [prewarm('d', rank(false, 0, 2)), prewarm('c', rank(false, 0, 1)), prewarm('b', rank(false, 9, 3)), prewarm('a', rank(true, -9, 4))];
+    const rank = (reserved: boolean, priority: number, queuedAt: number) => ({
+      change: { rank: { reserved, priority, queuedAt } },
+    });
+    const all = [
+      prewarm('d', rank(false, 0, 2)),
+      prewarm('c', rank(false, 0, 1)),
+      prewarm('b', rank(false, 9, 3)),
+      prewarm('a', rank(true, -9, 4)),
+    ];
     const letters = ['a', 'b', 'c', 'd'];
     const own = all.map((p) => ({ ...p, targets: p.targets.map((t) => ({ ...t, pullers: [puller(p.key)] })) }));
     const order = letters.map((_, i) => {
@@ -105,7 +139,11 @@ describe('a plan', () => {
 
   test('the registry limit holds per registry', () => {
     const other = puller('b', { registry: 'other.example.com' });
-    const result = plan([prewarm('a', { nodes: nodes(6), count: 3 }), prewarm('b', { pullers: [other], nodes: nodes(6).reverse(), count: 3 })], world([], nodes(6)), { ...WIDE, maxPullingNodesPerRegistry: 2 });
+    const result = plan(
+      [prewarm('a', { nodes: nodes(6), count: 3 }), prewarm('b', { pullers: [other], nodes: nodes(6).reverse(), count: 3 })],
+      world([], nodes(6)),
+      { ...WIDE, maxPullingNodesPerRegistry: 2 },
+    );
     expect(granted(result)).toHaveLength(2);
     expect(result.progress.get('a')?.waitsFor).toBe('registry');
   });
@@ -126,14 +164,22 @@ describe('a plan', () => {
   });
 
   test('warm nodes are taken before cold ones, and a bad node is replaced', () => {
-    const result = plan([prewarm('a', { nodes: nodes(4), count: 2 })], world([[puller(), { n01: failed(), n04: warm }]], nodes(4)), WIDE);
+    const result = plan(
+      [prewarm('a', { nodes: nodes(4), count: 2 })],
+      world([[puller(), { n01: failed(), n04: warm }]], nodes(4)),
+      WIDE,
+    );
     expect(granted(result)).toEqual(['n01', 'n02', 'n04']);
     expect(sums(result, 'a')).toEqual({ desired: 2, warm: 1, pulling: 1, pending: 0, failed: 0 });
     expect(result.progress.get('a')?.failures).toEqual([expect.objectContaining({ node: 'n01', reason: 'PullFailed' })]);
   });
 
   test('once enough are warm, nodes that failed are let go', () => {
-    const result = plan([prewarm('a', { nodes: nodes(3), count: 2 })], world([[puller(), { n01: failed(), n02: warm, n03: warm }]]), WIDE);
+    const result = plan(
+      [prewarm('a', { nodes: nodes(3), count: 2 })],
+      world([[puller(), { n01: failed(), n02: warm, n03: warm }]]),
+      WIDE,
+    );
     expect(granted(result)).toEqual(['n02', 'n03']);
   });
 
@@ -142,7 +188,10 @@ describe('a plan', () => {
     const result = plan([prewarm('a', { pullers: [big] })], world(), WIDE);
     expect(granted(result, big)).toEqual([]);
     expect(sums(result, 'a')).toMatchObject({ failed: 3 });
-    expect(result.progress.get('a')?.failures[0]).toMatchObject({ reason: 'InsufficientDisk', message: expect.stringContaining('100000000000') });
+    expect(result.progress.get('a')?.failures[0]).toMatchObject({
+      reason: 'InsufficientDisk',
+      message: expect.stringContaining('100000000000'),
+    });
   });
 
   test('nobody wants it: warm pullers go, pulls stay until they end', () => {
@@ -173,18 +222,29 @@ describe('a plan', () => {
   });
 
   test('maxConcurrentNodes of a prewarm bounds its own pulls', () => {
-    expect(sums(plan([prewarm('a', { change: { maxConcurrentNodes: 2 } })], world(), WIDE), 'a')).toMatchObject({ pulling: 2, pending: 1 });
+    expect(sums(plan([prewarm('a', { change: { maxConcurrentNodes: 2 } })], world(), WIDE), 'a')).toMatchObject({
+      pulling: 2,
+      pending: 1,
+    });
   });
 });
 
 describe('a puller that the API server refuses', () => {
   const [a, b] = [puller('a'), puller('b')];
-  const refused = (states: [Puller, Record<string, PullState>][] = []): World => ({ ...world(states), refused: new Map([[a.hash, '422: Not_Valid']]) });
+  const refused = (states: [Puller, Record<string, PullState>][] = []): World => ({
+    ...world(states),
+    refused: new Map([[a.hash, '422: Not_Valid']]),
+  });
 
   test('fails wherever it is not under way, on all nodes at once, and says why', () => {
     const result = plan([prewarm('one', { pullers: [a] })], refused(), WIDE);
     expect(sums(result, 'one')).toEqual({ desired: 3, warm: 0, pulling: 0, pending: 0, failed: 3 });
-    expect(result.progress.get('one')?.failures[0]).toEqual({ node: 'n01', image: a.image, reason: 'Rejected', message: '422: Not_Valid' });
+    expect(result.progress.get('one')?.failures[0]).toEqual({
+      node: 'n01',
+      image: a.image,
+      reason: 'Rejected',
+      message: '422: Not_Valid',
+    });
     expect(granted(result, a)).toEqual([]);
   });
   test('keeps what it has: a longer list of nodes may be refused where the old one stands', () => {
@@ -201,17 +261,52 @@ describe('a puller that the API server refuses', () => {
 
 describe('properties of plans, under any interleaving', () => {
   const ALL = nodes(6);
-  const states = fc.constantFrom<PullState | undefined>(undefined, pulling, warm, failed(), failed('AuthDenied'), { state: 'absent', inFlight: true });
+  const states = fc.constantFrom<PullState | undefined>(undefined, pulling, warm, failed(), failed('AuthDenied'), {
+    state: 'absent',
+    inFlight: true,
+  });
   const worlds = fc.array(fc.array(states, { minLength: 6, maxLength: 6 }), { minLength: 3, maxLength: 3 }).map((rows) =>
-    world(rows.map((row, i) => [puller('abc'[i] ?? 'a'), Object.fromEntries(row.flatMap((s, j) => (s === undefined ? [] : [[ALL[j]?.name ?? '', s] as const])))]), ALL),
+    world(
+      rows.map((row, i) => [
+        puller('abc'[i] ?? 'a'),
+        Object.fromEntries(row.flatMap((s, j) => (s === undefined ? [] : [[ALL[j]?.name ?? '', s] as const]))),
+      ]),
+      ALL,
+    ),
   );
-  const prewarms = fc.array(
-    fc.record({ letter: fc.constantFrom('a', 'b', 'c'), count: fc.nat(6), mayPull: fc.boolean(), keep: fc.boolean(), rampUp: fc.constantFrom('SlowStart' as const, 'Immediate' as const), priority: fc.nat(3) }),
-    { maxLength: 5 },
-  ).map((rows) => rows.map((r, i) => prewarm(`p${i}`, { pullers: [puller(r.letter)], nodes: ALL, count: r.count, change: { mayPull: r.mayPull, keep: r.keep, rampUp: r.rampUp, rank: { reserved: false, priority: r.priority, queuedAt: 0 } } })));
+  const prewarms = fc
+    .array(
+      fc.record({
+        letter: fc.constantFrom('a', 'b', 'c'),
+        count: fc.nat(6),
+        mayPull: fc.boolean(),
+        keep: fc.boolean(),
+        rampUp: fc.constantFrom('SlowStart' as const, 'Immediate' as const),
+        priority: fc.nat(3),
+      }),
+      { maxLength: 5 },
+    )
+    .map((rows) =>
+      rows.map((r, i) =>
+        prewarm(`p${i}`, {
+          pullers: [puller(r.letter)],
+          nodes: ALL,
+          count: r.count,
+          change: {
+            mayPull: r.mayPull,
+            keep: r.keep,
+            rampUp: r.rampUp,
+            rank: { reserved: false, priority: r.priority, queuedAt: 0 },
+          },
+        }),
+      ),
+    );
   const limits = fc.record({ maxPullingNodes: fc.nat(6), maxPullingNodesPerRegistry: fc.nat(6) });
 
-  const inFlight = (w: World): [string, string][] => [...w.pulls].flatMap(([hash, byNode]) => [...byNode].filter(([, s]) => s.inFlight).map(([n]) => [hash, n] as [string, string]));
+  const inFlight = (w: World): [string, string][] =>
+    [...w.pulls].flatMap(([hash, byNode]) =>
+      [...byNode].filter(([, s]) => s.inFlight).map(([n]) => [hash, n] as [string, string]),
+    );
   /** The world after all grants were begun. */
   const after = (w: World, result: Plan): World => {
     const pulls = new Map([...w.pulls].map(([hash, byNode]) => [hash, new Map(byNode)]));
@@ -252,7 +347,9 @@ describe('properties of plans, under any interleaving', () => {
       fc.property(prewarms, worlds, limits, (ps, w, l) => {
         const result = plan(ps, w, l);
         for (const p of result.progress.values()) expect(p.warm + p.pulling + p.pending + p.failed).toBe(p.desired);
-        for (const [hash, byNode] of w.pulls) for (const [n, s] of byNode) if (s.state === 'pulling' && s.inFlight) expect(result.grants.get(hash)?.nodes.has(n)).toBe(true);
+        for (const [hash, byNode] of w.pulls)
+          for (const [n, s] of byNode)
+            if (s.state === 'pulling' && s.inFlight) expect(result.grants.get(hash)?.nodes.has(n)).toBe(true);
         expect(plan([...ps].reverse(), w, l)).toEqual(result);
       }),
       { numRuns: 300 },

@@ -7,24 +7,78 @@ import { node } from '../placement/nodes.js';
 import { image, pod, puller, T0, waiting } from './fixtures.js';
 
 const RATES = { assumedPullMiBPerSecond: 50, minDeadlineSeconds: 600 };
-const set = (change: Partial<PullerSet> = {}): PullerSet => ({ name: 'puller-x', uid: 'ds', resourceVersion: '1', hash: puller().hash, image: image(), program: 'p', pullSecrets: [], nodes: ['n1'], deleting: false, ...change });
+const set = (change: Partial<PullerSet> = {}): PullerSet => ({
+  name: 'puller-x',
+  uid: 'ds',
+  resourceVersion: '1',
+  hash: puller().hash,
+  image: image(),
+  program: 'p',
+  pullSecrets: [],
+  nodes: ['n1'],
+  deleting: false,
+  ...change,
+});
 const stateOf = (change: Partial<WorldInput> = {}, at = 'n1'): PullState | undefined =>
-  buildWorld({ nodes: [node('n1'), node('n2')], sets: [set()], pods: [], orphans: [], bytes: new Map(), rates: RATES, now: T0 + 60_000, missingForMs: () => 0, rejections: new Map(), refused: new Map(), ...change }).pulls.get(puller().hash)?.get(at);
+  buildWorld({
+    nodes: [node('n1'), node('n2')],
+    sets: [set()],
+    pods: [],
+    orphans: [],
+    bytes: new Map(),
+    rates: RATES,
+    now: T0 + 60_000,
+    missingForMs: () => 0,
+    rejections: new Map(),
+    refused: new Map(),
+    ...change,
+  })
+    .pulls.get(puller().hash)
+    ?.get(at);
 
 describe('where an image stands', () => {
   const rows: [string, Partial<WorldInput>, Partial<PullState> | undefined][] = [
     ['proven by its Pod', { pods: [pod()] }, { state: 'warm' }],
     ['covered, the Pod is on its way', {}, { state: 'pulling', inFlight: true }],
-    ['covered, and no Pod for long: rejected', { missingForMs: () => 15_000 }, { state: 'failed', inFlight: false, reason: 'Rejected' }],
+    [
+      'covered, and no Pod for long: rejected',
+      { missingForMs: () => 15_000 },
+      { state: 'failed', inFlight: false, reason: 'Rejected' },
+    ],
     ['covered, but the node is gone', { sets: [set({ nodes: ['n9'] })] }, undefined],
     ['a Pod of another DaemonSet with our label proves nothing', { pods: [pod({ ownerUid: 'other' })] }, { state: 'pulling' }],
-    ['an old Pod goes while the new one is warm', { pods: [pod({ uid: 'old', deleting: true }), pod()] }, { state: 'warm', inFlight: false }],
-    ['an old Pod goes in mid-pull while the new one fails', { pods: [pod({ uid: 'old', deleting: true, container: waiting('ContainerCreating') }), pod({ container: waiting('ErrImagePull', 'x') })] }, { state: 'failed', inFlight: true }],
+    [
+      'an old Pod goes while the new one is warm',
+      { pods: [pod({ uid: 'old', deleting: true }), pod()] },
+      { state: 'warm', inFlight: false },
+    ],
+    [
+      'an old Pod goes in mid-pull while the new one fails',
+      {
+        pods: [
+          pod({ uid: 'old', deleting: true, container: waiting('ContainerCreating') }),
+          pod({ container: waiting('ErrImagePull', 'x') }),
+        ],
+      },
+      { state: 'failed', inFlight: true },
+    ],
     ['the set was edited by hand: label and image disagree', { sets: [set({ image: image('b') })], pods: [pod()] }, undefined],
     ['the set goes: its Pods count, its list does not', { sets: [set({ deleting: true })] }, undefined],
-    ['a pull without a Pod', { sets: [], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), until: T0 + 60_001 }] }, { state: 'absent', inFlight: true }],
-    ['a pull without a Pod, long ago', { sets: [], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), until: T0 + 60_000 }] }, undefined],
-    ['what a Pod proves counts more than a pull without one', { pods: [pod()], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), until: T0 + 1e9 }] }, { state: 'warm', inFlight: false }],
+    [
+      'a pull without a Pod',
+      { sets: [], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), until: T0 + 60_001 }] },
+      { state: 'absent', inFlight: true },
+    ],
+    [
+      'a pull without a Pod, long ago',
+      { sets: [], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), until: T0 + 60_000 }] },
+      undefined,
+    ],
+    [
+      'what a Pod proves counts more than a pull without one',
+      { pods: [pod()], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), until: T0 + 1e9 }] },
+      { state: 'warm', inFlight: false },
+    ],
   ];
   test.each(rows)('%s', (_title, change, expected) => {
     const state = stateOf(change);
@@ -49,9 +103,21 @@ describe('times', () => {
   });
   const rows: [string, Parameters<typeof remainingMs>[0], number][] = [
     ['nothing left', { runningMs: [], waiting: 0, concurrency: 1, bytes: 1e9, seenMs: [] }, 0],
-    ['what was seen beats what is assumed', { runningMs: [10_000], waiting: 0, concurrency: 1, bytes: 1e12, seenMs: [30_000, 40_000, 50_000] }, 30_000],
-    ['the slowest of the running wave and the waves behind it', { runningMs: [0, 30_000], waiting: 3, concurrency: 2, bytes: 0, seenMs: [40_000] }, 120_000],
-    ['a pull that is late needs another tenth', { runningMs: [90_000], waiting: 0, concurrency: 1, bytes: 0, seenMs: [40_000] }, 4_000],
+    [
+      'what was seen beats what is assumed',
+      { runningMs: [10_000], waiting: 0, concurrency: 1, bytes: 1e12, seenMs: [30_000, 40_000, 50_000] },
+      30_000,
+    ],
+    [
+      'the slowest of the running wave and the waves behind it',
+      { runningMs: [0, 30_000], waiting: 3, concurrency: 2, bytes: 0, seenMs: [40_000] },
+      120_000,
+    ],
+    [
+      'a pull that is late needs another tenth',
+      { runningMs: [90_000], waiting: 0, concurrency: 1, bytes: 0, seenMs: [40_000] },
+      4_000,
+    ],
   ];
   test.each(rows)('estimate: %s', (_title, left, expected) => expect(remainingMs(left, RATES)).toBe(expected));
 });

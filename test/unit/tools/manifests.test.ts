@@ -93,9 +93,14 @@ describe('Pods of the installation', () => {
     for (const pod of pods) {
       const [mount] = pod.containers[0].volumeMounts.filter((m: { name: string }) => m.name === 'registries');
       expect(mount).toEqual({ name: 'registries', mountPath: '/etc/harbinger-registries', readOnly: true });
-      expect(pod.volumes).toContainEqual({ name: 'registries', secret: { secretName: INSTALL.registriesSecret, optional: true } });
+      expect(pod.volumes).toContainEqual({
+        name: 'registries',
+        secret: { secretName: INSTALL.registriesSecret, optional: true },
+      });
       // A mount below that of the ConfigMap would need a directory in a read-only volume.
-      expect(pod.containers[0].volumeMounts.filter((m: { mountPath: string }) => mount.mountPath.startsWith(`${m.mountPath}/`))).toEqual([]);
+      expect(
+        pod.containers[0].volumeMounts.filter((m: { mountPath: string }) => mount.mountPath.startsWith(`${m.mountPath}/`)),
+      ).toEqual([]);
     }
   });
 

@@ -37,12 +37,21 @@ export function engineSteps(grants: Plan['grants'], sets: readonly PullerSet[], 
 function stepFor({ puller, nodes }: Grant, existing: PullerSet | undefined, options: StepOptions): EngineStep | undefined {
   if (existing?.deleting === true) return undefined;
   // Pods keep the secrets they were made with: where all of them fail, only new ones can do better.
-  if (existing !== undefined && !sameSecrets(existing, options) && options.idle?.(puller.hash) === true) return { do: 'delete', set: existing };
+  if (existing !== undefined && !sameSecrets(existing, options) && options.idle?.(puller.hash) === true)
+    return { do: 'delete', set: existing };
   if (existing !== undefined && asWanted(existing, { image: puller.image, nodes, options })) return undefined;
-  return { do: existing === undefined ? 'create' : 'update', hash: puller.hash, object: pullerManifest(puller, nodes, options), image: puller.image };
+  return {
+    do: existing === undefined ? 'create' : 'update',
+    hash: puller.hash,
+    object: pullerManifest(puller, nodes, options),
+    image: puller.image,
+  };
 }
 
-function asWanted(set: PullerSet, { image, nodes, options }: { image: string; nodes: ReadonlySet<string>; options: ManifestOptions }): boolean {
+function asWanted(
+  set: PullerSet,
+  { image, nodes, options }: { image: string; nodes: ReadonlySet<string>; options: ManifestOptions },
+): boolean {
   const sameNodes = set.nodes.length === nodes.size && set.nodes.every((n) => nodes.has(n));
   return sameNodes && set.image === image && set.program === options.program && sameSecrets(set, options);
 }
@@ -96,7 +105,9 @@ export class Engine {
    */
   refused(now: number): ReadonlyMap<string, string> {
     const all = [...this.#troubles.values()].filter((t) => left(t.at, t.delayMs, now) > 0);
-    return new Map(all.flatMap(({ hash, refusal }) => (hash === undefined || refusal === undefined ? [] : [[hash, refusal] as const])));
+    return new Map(
+      all.flatMap(({ hash, refusal }) => (hash === undefined || refusal === undefined ? [] : [[hash, refusal] as const])),
+    );
   }
 
   /** Resolves with the ms after which something is due, or undefined when all is done; never rejects. */
@@ -149,7 +160,10 @@ export class Engine {
     this.#edited.set(name, now);
     const stored = await (step.do === 'create' ? this.#port.create(step.object) : this.#port.update(step.object));
     // An API server without image volumes drops the field without a word: the Pods would run and prove nothing.
-    this.problem = this.#port.storedImage(stored) === step.image ? undefined : `the API server does not keep image volumes (DaemonSet ${name}): Kubernetes 1.36, or the feature gate ImageVolume, is needed`;
+    this.problem =
+      this.#port.storedImage(stored) === step.image
+        ? undefined
+        : `the API server does not keep image volumes (DaemonSet ${name}): Kubernetes 1.36, or the feature gate ImageVolume, is needed`;
     if (this.problem !== undefined) throw new Unkept(this.problem);
   }
 }

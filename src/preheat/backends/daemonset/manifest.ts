@@ -40,7 +40,11 @@ export function pullerSetName(puller: Puller): string {
  * @param nodes node names; sorted here, so that equal sets give equal objects
  */
 export function pullerManifest(puller: Puller, nodes: Iterable<string>, options: ManifestOptions): DaemonSet {
-  const labels = { 'app.kubernetes.io/name': 'harbinger-puller', 'app.kubernetes.io/managed-by': 'harbinger', [LABEL.puller]: puller.hash };
+  const labels = {
+    'app.kubernetes.io/name': 'harbinger-puller',
+    'app.kubernetes.io/managed-by': 'harbinger',
+    [LABEL.puller]: puller.hash,
+  };
   return {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
@@ -50,7 +54,10 @@ export function pullerManifest(puller: Puller, nodes: Iterable<string>, options:
       revisionHistoryLimit: 0,
       // A longer node list is a new template: rolling it out would delete pullers in mid-pull.
       updateStrategy: { type: 'OnDelete' },
-      template: { metadata: { labels, annotations: { 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'true' } }, spec: podSpec(puller, nodes, options) },
+      template: {
+        metadata: { labels, annotations: { 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'true' } },
+        spec: podSpec(puller, nodes, options),
+      },
     },
   };
 }
@@ -72,7 +79,12 @@ function podSpec(puller: Puller, nodes: Iterable<string>, options: ManifestOptio
         image: options.program,
         imagePullPolicy: 'IfNotPresent',
         command: ['/puller', 'hold', MOUNT],
-        startupProbe: { exec: { command: ['/puller', 'check', MOUNT] }, periodSeconds: 1, failureThreshold: STARTUP_ATTEMPTS, timeoutSeconds: 10 },
+        startupProbe: {
+          exec: { command: ['/puller', 'check', MOUNT] },
+          periodSeconds: 1,
+          failureThreshold: STARTUP_ATTEMPTS,
+          timeoutSeconds: 10,
+        },
         securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } },
         volumeMounts: [{ name: IMAGE_VOLUME, mountPath: MOUNT, readOnly: true }],
       },

@@ -54,7 +54,8 @@ function containerState(container: Json): ContainerState {
   return present<ContainerState>({
     started: container['started'] === true,
     // A container that was ended before it began has a terminated state too, without a start time.
-    hasRun: record(running) !== undefined || restarts > 0 || [at(terminated), last].some((t) => time(t['startedAt']) !== undefined),
+    hasRun:
+      record(running) !== undefined || restarts > 0 || [at(terminated), last].some((t) => time(t['startedAt']) !== undefined),
     restarts,
     runningSince: record(running) === undefined ? undefined : (time(at(running)['startedAt']) ?? 0),
     waiting: record(waiting) === undefined ? undefined : waitingState(at(waiting)),
