@@ -43,14 +43,18 @@ export function optIn(sources: OptInSources): OptIn {
   const problems: string[] = [];
   const said = nearest(sources, ANNOTATION.prewarm);
   if (said !== undefined && said.value !== 'true' && said.value !== 'false') {
-    problems.push(`annotation ${ANNOTATION.prewarm} of the ${said.source} is "${said.value}": it must be "true" or "false", and counts as "false"`);
+    problems.push(
+      `annotation ${ANNOTATION.prewarm} of the ${said.source} is "${said.value}": it must be "true" or "false", and counts as "false"`,
+    );
   }
   const hold = nearest(sources, ANNOTATION.prewarmHold);
   let holdMs: number | undefined;
   if (hold !== undefined) {
     holdMs = parseDuration(hold.value);
     if (holdMs === undefined) {
-      problems.push(`annotation ${ANNOTATION.prewarmHold} of the ${hold.source} is "${hold.value}": it must be a duration like "10m", and counts as "0"`);
+      problems.push(
+        `annotation ${ANNOTATION.prewarmHold} of the ${hold.source} is "${hold.value}": it must be a duration like "10m", and counts as "0"`,
+      );
       holdMs = 0;
     }
     holdMs = Math.min(holdMs, MAX_HOLD_MS);

@@ -76,8 +76,14 @@ export function decideCheck(snapshot: CheckSnapshot, now: number): CheckDecision
     return [{ check, answer: answerOf(snapshot, parameters, { now, ready: check.state === 'Ready' }) }];
   });
   return {
-    ...earliest('stamp', answers.map((a) => a.answer.stamp)),
-    ...earliest('after', answers.map((a) => a.answer.after)),
+    ...earliest(
+      'stamp',
+      answers.map((a) => a.answer.stamp),
+    ),
+    ...earliest(
+      'after',
+      answers.map((a) => a.answer.after),
+    ),
     writes: answers.flatMap(({ check, answer }) => writeOf(check, answer)),
   };
 }
@@ -113,28 +119,37 @@ function answerOf(snapshot: CheckSnapshot, parameters: Parameters, at: { now: nu
 function warmAnswer(warmth: Warmth | undefined, minWarmPercent: number): Answer | undefined {
   if (warmth === undefined) return undefined;
   const { ready, current, warm, desired } = warmth;
-  return current && (ready || isEnough(warmth, minWarmPercent)) ? { state: 'Ready', message: `images warm on ${warm}/${desired} nodes` } : undefined;
+  return current && (ready || isEnough(warmth, minWarmPercent))
+    ? { state: 'Ready', message: `images warm on ${warm}/${desired} nodes` }
+    : undefined;
 }
 
 /** Quota is reserved and the images are not warm: GPUs stand idle from now on, so every wait has to be justified. */
 function heldAnswer(snapshot: CheckSnapshot, parameters: Parameters, now: number): Answer {
   const { view, warmth, optIn } = snapshot;
   const progress = progressMessage(warmth, now);
-  if (snapshot.delayedTopology) return { state: 'Ready', message: `nodes are assigned only after this check; let go with ${progress}` };
-  if (warmth?.current === true && warmth.reason === 'Finished') return { state: 'Ready', message: `nothing is pulled for the gang any more: ${warmth.message}` };
-  if (warmth?.hopeless !== undefined) return { state: 'Ready', message: `let go cold, waiting cannot help: ${warmth.hopeless}` };
   const holdMs = optIn.holdMs ?? parameters.defaultHoldMs;
-  if (holdMs === 0) return { state: 'Ready', message: `quota is reserved; let go with ${progress}` };
-  const stamp = (view.reservedAt ?? now) + holdMs;
+  const pointless =
+    pointlessBecause(snapshot, progress) ?? (holdMs === 0 ? `quota is reserved; let go with ${progress}` : undefined);
+  if (pointless !== undefined) return { state: 'Ready', message: pointless };
+  const reservedAt = view.reservedAt ?? now;
+  const limit = reservedAt + holdMs;
   const stamped = validDeadline(view);
   // A stamp of an earlier, longer hold may lie in the future still; what the gang asks for now counts.
-  const deadline = stamped === undefined || stamped > stamp ? undefined : stamped;
-  if (deadline === undefined) {
-    if (now >= stamp) return { state: 'Ready', message: `let go with ${progress}: the hold of ${formatDuration(holdMs)} is over` };
-    return { state: 'Pending', message: heldMessage(progress, stamp), stamp, after: Math.min(LOOK_MS, stamp - now) };
+  const deadline = Math.min(stamped ?? limit, limit);
+  if (now >= deadline) {
+    return { state: 'Ready', message: `let go with ${progress}: the hold of ${formatDuration(deadline - reservedAt)} is over` };
   }
-  if (now >= deadline) return { state: 'Ready', message: `let go with ${progress}: the hold of ${formatDuration(deadline - (view.reservedAt ?? deadline))} is over` };
-  return { state: 'Pending', message: heldMessage(progress, deadline), after: Math.min(LOOK_MS, deadline - now) };
+  const held: Answer = { state: 'Pending', message: heldMessage(progress, deadline), after: Math.min(LOOK_MS, deadline - now) };
+  return stamped === deadline ? held : { ...held, stamp: deadline };
+}
+
+/** Why no wait with quota reserved would help, undefined where one may. */
+function pointlessBecause({ delayedTopology, warmth }: CheckSnapshot, progress: string): string | undefined {
+  if (delayedTopology) return `nodes are assigned only after this check; let go with ${progress}`;
+  if (warmth?.current === true && warmth.reason === 'Finished')
+    return `nothing is pulled for the gang any more: ${warmth.message}`;
+  return warmth?.hopeless === undefined ? undefined : `let go cold, waiting cannot help: ${warmth.hopeless}`;
 }
 
 function heldMessage(progress: string, deadline: number): string {

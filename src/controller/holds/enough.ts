@@ -1,5 +1,13 @@
 /** Ready reasons under which the counts of warm nodes say nothing about the images that the gang would run now. */
-const SAYS_NOTHING: ReadonlySet<string> = new Set(['ImageMoved', 'ResolvingImages', 'Invalid', 'NoCandidateNodes', 'Pending', 'Suspended', 'Finished']);
+const SAYS_NOTHING: ReadonlySet<string> = new Set([
+  'ImageMoved',
+  'ResolvingImages',
+  'Invalid',
+  'NoCandidateNodes',
+  'Pending',
+  'Suspended',
+  'Finished',
+]);
 
 /**
  * Whether part of the nodes being warm is enough to let a gang go, by `minWarmPercent` of its check. It helps most where the last

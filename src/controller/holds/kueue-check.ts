@@ -91,7 +91,10 @@ export class KueueCheckReconciler {
   }
 
   #warmth(prewarm: ImagePrewarm): Warmth {
-    const changing = this.#options.guard.isChanging({ key: keyOf(prewarm), resourceVersion: prewarm.metadata.resourceVersion ?? '' });
+    const changing = this.#options.guard.isChanging({
+      key: keyOf(prewarm),
+      resourceVersion: prewarm.metadata.resourceVersion ?? '',
+    });
     return warmthOf(prewarm, changing);
   }
 

@@ -17,10 +17,16 @@ const DEFAULTS: CheckParameters = { defaultHoldMs: 0, minWarmPercent: 100 };
  * What a check's PrewarmCheckConfig says. A reference that leads nowhere means defaults (hold nobody) and a problem to show: an
  * inactive check would stop every reservation of its ClusterQueues, and nobody who did not opt in may be held (promise P5).
  */
-export function parametersOf(check: CheckView, configs: Pick<Cache<{ name: string; spec: unknown }>, 'get'>): { parameters: CheckParameters; problem?: string } {
+export function parametersOf(
+  check: CheckView,
+  configs: Pick<Cache<{ name: string; spec: unknown }>, 'get'>,
+): { parameters: CheckParameters; problem?: string } {
   const ref = check.parameters;
   if (ref === undefined) return { parameters: DEFAULTS };
-  const defaults = (problem: string) => ({ parameters: DEFAULTS, problem: `${problem}; the defaults hold: no gang is held with quota reserved` });
+  const defaults = (problem: string) => ({
+    parameters: DEFAULTS,
+    problem: `${problem}; the defaults hold: no gang is held with quota reserved`,
+  });
   if (ref.apiGroup !== GROUP || ref.kind !== 'PrewarmCheckConfig') {
     return defaults(`spec.parameters names ${ref.kind} of ${ref.apiGroup}, it must be a PrewarmCheckConfig of ${GROUP}`);
   }
@@ -41,6 +47,7 @@ export function activeCondition(check: CheckView, problem: string | undefined, n
     message: problem ?? 'Harbinger answers this check',
   };
   const old = before.find((c) => c.type === 'Active');
-  if (old !== undefined && old.status === wanted.status && old.reason === wanted.reason && old.message === wanted.message) return undefined;
+  if (old !== undefined && old.status === wanted.status && old.reason === wanted.reason && old.message === wanted.message)
+    return undefined;
   return setCondition(before, wanted, nowIso).find((c) => c.type === 'Active');
 }

@@ -7,14 +7,15 @@ import type { Warmth } from './decide.js';
  * @param changing whether a newer status is being written, so that this one may not let the gang go any more
  */
 export function warmthOf({ metadata, status = {} }: ImagePrewarm, changing: boolean): Warmth {
-  const current = status.observedGeneration === metadata.generation;
+  const known = status.observedGeneration === metadata.generation;
+  const current = known && !changing;
   const condition = (type: string) => status.conditions?.find((c) => c.type === type);
   const [ready, failed] = [condition('Ready'), condition('Failed')];
   return present<Warmth>({
-    current: current && !changing,
-    ready: current && !changing && ready?.status === 'True',
+    current,
+    ready: current && ready?.status === 'True',
     ...countsOf(status),
-    hopeless: current && failed?.status === 'True' ? failed.message : undefined,
+    hopeless: known && failed?.status === 'True' ? failed.message : undefined,
     message: ready?.message ?? '',
     reason: ready?.reason ?? 'Pending',
     eta: time(status.estimatedCompletionTime),
@@ -23,7 +24,9 @@ export function warmthOf({ metadata, status = {} }: ImagePrewarm, changing: bool
 
 /** Of a gang whose ImagePrewarm the API server refuses: nothing is pulled, and no wait changes that. */
 export function refusedWarmth(refusal: string | undefined): Warmth | undefined {
-  return refusal === undefined ? undefined : { ready: false, current: true, desired: 0, warm: 0, hopeless: refusal, message: refusal, reason: 'Invalid' };
+  return refusal === undefined
+    ? undefined
+    : { ready: false, current: true, desired: 0, warm: 0, hopeless: refusal, message: refusal, reason: 'Invalid' };
 }
 
 function countsOf({ nodes }: NonNullable<ImagePrewarm['status']>): Pick<Warmth, 'desired' | 'warm'> {

@@ -4,16 +4,15 @@ import { formatTime } from '../../api/duration.js';
 import type { ImagePrewarmStatus } from '../../api/kinds/image-prewarm.js';
 import { present } from '../../api/json.js';
 import { formatBytes } from '../../api/quantity.js';
-import type { ReleaseReason } from '../../api/reasons.js';
 import { remainingMs } from '../../preheat/deadline.js';
 import type { Rates } from '../../preheat/deadline.js';
 import type { Lifecycle } from './lifecycle.js';
-import { isEnough } from '../holds/enough.js';
 import { judgeReady } from './readiness.js';
 import type { Verdict } from './readiness.js';
 import { updateRecord } from './record.js';
 import type { RecordUpdate } from './record.js';
-import type { GangView, PrewarmSnapshot } from './snapshot.js';
+import { isTakenBack, releaseOf } from './release.js';
+import type { PrewarmSnapshot } from './snapshot.js';
 
 export interface PrewarmEvent {
   type: 'Normal' | 'Warning';
@@ -75,7 +74,10 @@ function sums(snapshot: PrewarmSnapshot, { lifecycle }: DecideContext): Partial<
   const { progress, prewarm } = snapshot;
   if (progress === undefined || (!lifecycle.keep && prewarm.status?.nodes !== undefined)) return {};
   const { desired, warm, pulling, pending, failed, failures } = progress;
-  const bytes = Math.max(0, ...(prewarm.status?.targets ?? []).map((t) => t.images.reduce((sum, i) => sum + (i.sizeBytes ?? 0), 0)));
+  const bytes = Math.max(
+    0,
+    ...(prewarm.status?.targets ?? []).map((t) => t.images.reduce((sum, i) => sum + (i.sizeBytes ?? 0), 0)),
+  );
   return {
     nodes: { desired, warm, pulling, pending, failed },
     progress: `${warm}/${desired}`,
@@ -89,7 +91,11 @@ function sums(snapshot: PrewarmSnapshot, { lifecycle }: DecideContext): Partial<
  * The time in which a prewarm may not pull is not its own: while it lasts there is no start, and what comes after it is another
  * try with a deadline of its own. The status alone remembers that, so a restart changes nothing.
  */
-function setTimes(status: ImagePrewarmStatus, { progress }: PrewarmSnapshot, { verdict, context }: { verdict: Verdict; context: DecideContext }): void {
+function setTimes(
+  status: ImagePrewarmStatus,
+  { progress }: PrewarmSnapshot,
+  { verdict, context }: { verdict: Verdict; context: DecideContext },
+): void {
   const { now, lifecycle } = context;
   if (status.completionTime !== undefined) return;
   const begun = progress !== undefined && progress.warm + progress.pulling + progress.failures.length > 0;
@@ -111,7 +117,11 @@ function isPaused({ why }: Lifecycle, progress: PrewarmSnapshot['progress']): bo
  * Moves the estimate only when it is off by a tenth of what is left or five seconds, whichever is more: each write of a
  * status wakes every watcher.
  */
-function setEstimate(status: ImagePrewarmStatus, { progress, concurrency }: PrewarmSnapshot, { now, rates, lifecycle }: DecideContext): void {
+function setEstimate(
+  status: ImagePrewarmStatus,
+  { progress, concurrency }: PrewarmSnapshot,
+  { now, rates, lifecycle }: DecideContext,
+): void {
   const before = Date.parse(status.estimatedCompletionTime ?? '');
   delete status.estimatedCompletionTime;
   if (progress === undefined || !lifecycle.mayPull || progress.pulling === 0) return;
@@ -123,54 +133,39 @@ function setEstimate(status: ImagePrewarmStatus, { progress, concurrency }: Prew
 }
 
 function conditionsOf(
-  { prewarm, gang, progress, unpinned }: PrewarmSnapshot,
+  snapshot: PrewarmSnapshot,
   verdict: Verdict,
   { record, at, context }: { record: RecordUpdate; at: string; context: DecideContext },
 ): Condition[] {
+  const { prewarm, unpinned } = snapshot;
   const observedGeneration = prewarm.metadata.generation ?? 0;
   let conditions: Condition[] = (prewarm.status?.conditions ?? []).map((c) => present<Condition>(c));
   const set = (type: string, status: boolean, reason: string, message: string): void => {
     conditions = setCondition(conditions, { type, status: status ? 'True' : 'False', reason, message, observedGeneration }, at);
   };
   set('Ready', verdict.ready, verdict.reason, verdict.message);
-  const open = record.targets.flatMap((t) => t.images).filter((i) => i.resolved === undefined);
-  if (open.length === 0) set('TargetsResolved', true, 'Resolved', `every image has a recorded digest${unpinned === undefined ? '' : `; ${unpinned}`}`);
-  else set('TargetsResolved', false, verdict.unresolvedReason, open.find((i) => i.message !== undefined)?.message ?? `${open.length} images are being looked up`);
+  set('TargetsResolved', ...resolvedCondition(record, verdict, unpinned));
   if (verdict.hopeless) set('Failed', true, verdict.reason, verdict.message);
   else set('Failed', false, 'NoFailure', 'nothing keeps the images from becoming warm');
-  // Who opts in again before anything was let go has changed their mind in time.
-  if (gang?.optIn.optedIn === true && !isLetGo(gang)) conditions = conditions.filter((c) => c.type !== 'Released' || c.reason !== 'OptedOut');
-  const share = isEnough({ warm: progress?.warm ?? 0, desired: progress?.desired ?? 0, reason: verdict.reason }, gang?.minWarmPercent ?? 100);
-  const warm = verdict.ready || isTrue(prewarm.status?.conditions, 'Ready');
-  const released = isTrue(conditions, 'Released') ? undefined : releaseOf(gang, { hopeless: verdict.hopeless, warm: warm || share }, context.now);
-  if (released !== undefined) set('Released', true, released, !warm && released === 'WarmVerified' ? RELEASED_WITH_A_SHARE : RELEASED[released]);
+  if (isTakenBack(snapshot)) conditions = conditions.filter((c) => c.type !== 'Released');
+  const released = isTrue(conditions, 'Released') ? undefined : releaseOf(snapshot, verdict, context.now);
+  if (released !== undefined) set('Released', true, released.reason, released.message);
   return conditions;
 }
 
-const RELEASED: Record<ReleaseReason, string> = {
-  WarmVerified: 'the gang was let go with its images proven warm',
-  DeadlineExceeded: 'the hold on the gang reached its deadline',
-  Hopeless: 'the images cannot become warm, so the gang was let go without them',
-  OptedOut: 'the gang is not, or no longer, opted in',
-  QuotaReservedCold: 'quota was reserved before the images were warm and the gang does not wait with quota reserved',
-};
-
-const RELEASED_WITH_A_SHARE = 'the gang was let go with its images proven warm on as many nodes as its check asks for';
-
-/** Whether Pods may come: the gang was admitted, or nothing of ours keeps it from being so. */
-function isLetGo({ gang, checkReady }: GangView): boolean {
-  const { admitted, reservedAt } = gang.state;
-  return admitted || (reservedAt !== undefined && checkReady);
-}
-
-/** Why the gang was let go, undefined while it was not. Asked once: the first reason stays on record. */
-function releaseOf(gang: GangView | undefined, images: { warm: boolean; hopeless: boolean }, now: number): ReleaseReason | undefined {
-  if (gang === undefined || !isLetGo(gang)) return undefined;
-  // Of a Job that is gone nobody knows what it said.
-  if (!gang.optIn.optedIn) return gang.jobGone === true ? undefined : 'OptedOut';
-  if (images.warm) return 'WarmVerified';
-  if (gang.deadline !== undefined && now >= gang.deadline) return 'DeadlineExceeded';
-  return images.hopeless ? 'Hopeless' : 'QuotaReservedCold';
+/** Reason and message of condition TargetsResolved; True if no image is open. */
+function resolvedCondition(
+  { targets }: RecordUpdate,
+  { unresolvedReason }: Verdict,
+  unpinned: string | undefined,
+): [boolean, string, string] {
+  const open = targets.flatMap((t) => t.images).filter((i) => i.resolved === undefined);
+  if (open.length === 0) return [true, 'Resolved', ['every image has a recorded digest', unpinned].filter(Boolean).join('; ')];
+  return [
+    false,
+    unresolvedReason,
+    open.find((i) => i.message !== undefined)?.message ?? `${open.length} images are being looked up`,
+  ];
 }
 
 /** One event per change of what a person wants to know: work began, warm, taken back, failed, let go. */
@@ -178,20 +173,33 @@ function eventsOf(before: ImagePrewarmStatus, after: ImagePrewarmStatus, unpinne
   const started = before.startTime === undefined && after.startTime !== undefined;
   const size = after.size === undefined ? '' : `, ${after.size} each`;
   return [
-    ...(started ? [{ type: 'Normal', reason: 'PrewarmStarted', note: `warming ${after.nodes?.desired ?? 0} nodes${size}` } as const] : []),
-    ...(unpinned === undefined ? [] : turnedTrue(before, after, 'TargetsResolved').map(() => ({ type: 'Warning', reason: 'NotPinned', note: unpinned }) as const)),
+    ...(started
+      ? [{ type: 'Normal', reason: 'PrewarmStarted', note: `warming ${after.nodes?.desired ?? 0} nodes${size}` } as const]
+      : []),
+    ...(unpinned === undefined
+      ? []
+      : turnedTrue(before, after, 'TargetsResolved').map(
+          () => ({ type: 'Warning', reason: 'NotPinned', note: unpinned }) as const,
+        )),
     ...readyEvents(before, after),
     ...turnedTrue(before, after, 'Failed').map((c) => ({ type: 'Warning', reason: c.reason, note: c.message }) as const),
     ...turnedTrue(before, after, 'Released').map(
-      (c) => ({ type: c.reason === 'WarmVerified' ? 'Normal' : 'Warning', reason: `Released${c.reason}`, note: c.message }) as const,
+      (c) =>
+        ({ type: c.reason === 'WarmVerified' ? 'Normal' : 'Warning', reason: `Released${c.reason}`, note: c.message }) as const,
     ),
   ];
 }
 
 /** The condition if it is True now and was not so for the same reason before. */
-function turnedTrue(before: ImagePrewarmStatus, after: ImagePrewarmStatus, type: string): NonNullable<ImagePrewarmStatus['conditions']> {
+function turnedTrue(
+  before: ImagePrewarmStatus,
+  after: ImagePrewarmStatus,
+  type: string,
+): NonNullable<ImagePrewarmStatus['conditions']> {
   const was = before.conditions?.find((c) => c.type === type);
-  return (after.conditions ?? []).filter((c) => c.type === type && c.status === 'True' && (was?.status !== 'True' || was.reason !== c.reason));
+  return (after.conditions ?? []).filter(
+    (c) => c.type === type && c.status === 'True' && (was?.status !== 'True' || was.reason !== c.reason),
+  );
 }
 
 function readyEvents(before: ImagePrewarmStatus, after: ImagePrewarmStatus): PrewarmEvent[] {

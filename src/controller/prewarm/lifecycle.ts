@@ -60,29 +60,30 @@ export function lifecycle(input: LifecycleInput): Lifecycle {
   if (gang !== undefined && !gang.optIn.optedIn) return { mayPull: false, keep: false, why: 'OptedOut' };
   if (!retained(input)) return { mayPull: false, keep: false, why: 'Finished' };
   // It stays so until a person turns it on again. What nodes have they still have then, unless they needed the room.
-  if (gang?.gang.state.active === false && prewarm.spec.retain !== 'Always') return { mayPull: false, keep: false, why: 'Inactive' };
+  if (gang?.gang.state.active === false && prewarm.spec.retain !== 'Always')
+    return { mayPull: false, keep: false, why: 'Inactive' };
   const why = obstacle(input);
   return why === undefined ? { mayPull: true, keep: true } : { mayPull: false, keep: true, why };
 }
 
 /** What keeps new pulls from beginning while everything that is there is kept. */
-function obstacle({ prewarm, gang, now, gangsAheadPerQueue, deadlineMs }: LifecycleInput): Lifecycle['why'] {
+function obstacle(input: LifecycleInput): Lifecycle['why'] {
+  const { prewarm, gang, now, deadlineMs } = input;
   const { suspend, retain } = prewarm.spec;
   if (suspend) return 'Suspended';
   // Pods of an admitted gang pull for themselves; a puller elsewhere would only compete with them.
   if (gang?.gang.state.admitted === true && retain !== 'WhileGangRuns' && retain !== 'Always') return 'Finished';
-  if (isGone(prewarm, gang) && retain !== 'Always') return 'NotQueued';
-  const place = gang === undefined ? undefined : placeOf(gang, gangsAheadPerQueue);
-  if (place !== undefined && !(place === 'NotQueued' && retain === 'Always')) return place;
-  return overdue(prewarm, now, deadlineMs) ? 'DeadlineExceeded' : undefined;
+  return placeOf(input) ?? (overdue(prewarm, now, deadlineMs) ? 'DeadlineExceeded' : undefined);
 }
 
 /** A gang that has quota is past the line; one that has no place in any line would be warmed for nothing. */
-function placeOf({ gang, position }: GangView, gangsAheadPerQueue: number): Lifecycle['why'] {
-  const { reservedAt, admitted, finished } = gang.state;
+function placeOf({ prewarm, gang, gangsAheadPerQueue }: LifecycleInput): Lifecycle['why'] {
+  const unqueued = prewarm.spec.retain === 'Always' ? undefined : 'NotQueued';
+  if (gang === undefined) return isGone(prewarm, gang) ? unqueued : undefined;
+  const { reservedAt, admitted, finished } = gang.gang.state;
   if (reservedAt !== undefined || admitted || finished) return undefined;
-  if (position === undefined) return 'NotQueued';
-  return position >= gangsAheadPerQueue ? 'QueuePosition' : undefined;
+  if (gang.position === undefined) return unqueued;
+  return gang.position >= gangsAheadPerQueue ? 'QueuePosition' : undefined;
 }
 
 /**

@@ -58,7 +58,11 @@ function spec({ candidates, prewarm }: PrewarmSnapshot, lifecycle: Lifecycle): V
   const names = prewarm.spec.targets.map((t) => t.name);
   const twice = names.find((n, i) => names.indexOf(n) !== i);
   if (twice !== undefined) return no('Invalid', `two targets are named "${twice}"; names of targets must differ`, true);
-  if (lifecycle.why === 'Inactive') return no('Suspended', 'the Workload of the gang is not active (spec.active is false); its images are not held until it is queued again');
+  if (lifecycle.why === 'Inactive')
+    return no(
+      'Suspended',
+      'the Workload of the gang is not active (spec.active is false); its images are not held until it is queued again',
+    );
   if (lifecycle.why === 'OptedOut') return no('Finished', 'the gang is not, or no longer, opted in; its images are not held');
   if (!lifecycle.keep) return no('Finished', 'the gang has its images; they are no longer held');
   if (lifecycle.why === 'Suspended') return no('Suspended', 'spec.suspend is true: nothing new is pulled');
@@ -73,7 +77,15 @@ function images({ targets }: RecordUpdate, lookups: PrewarmSnapshot['lookups']):
     const reason = REASON[lookup.reason];
     return { ...no(reason, `${source}: ${lookup.message}`, !TRANSIENT.has(lookup.reason)), unresolvedReason: reason };
   }
-  return open.length === 0 ? undefined : no('ResolvingImages', `looking up ${open.map((i) => i.source).slice(0, 3).join(', ')}${open.length > 3 ? ', …' : ''}`);
+  return open.length === 0
+    ? undefined
+    : no(
+        'ResolvingImages',
+        `looking up ${open
+          .map((i) => i.source)
+          .slice(0, 3)
+          .join(', ')}${open.length > 3 ? ', …' : ''}`,
+      );
 }
 
 function nodes({ candidates, prewarm, progress }: PrewarmSnapshot): Verdict | undefined {
@@ -90,26 +102,39 @@ function nodes({ candidates, prewarm, progress }: PrewarmSnapshot): Verdict | un
 /** All nodes are warm; but a tag is only as good as the last look at it. */
 function warm(snapshot: PrewarmSnapshot, record: RecordUpdate): Verdict | undefined {
   if (record.held.length + record.moved.length > 0) {
-    return no('ImageMoved', `${[...record.held, ...record.moved].join(', ')} names other bytes now; they are warmed before the gang goes on`);
+    return no(
+      'ImageMoved',
+      `${[...record.held, ...record.moved].join(', ')} names other bytes now; they are warmed before the gang goes on`,
+    );
   }
   if (!allWarm(snapshot)) return undefined;
   const { prewarm, lookups, progress } = snapshot;
   const sources = prewarm.spec.targets.flatMap((t) => t.images.map((i) => i.reference));
   // A look that failed counts as one: a registry that is away must not hold a warm gang.
   const unseen = isFrozen(snapshot) ? undefined : sources.find((s) => !isPinned(s) && !lookups.has(s));
-  if (unseen !== undefined) return no('ResolvingImages', `all nodes are warm; looking at ${unseen} once more before the gang goes on`);
+  if (unseen !== undefined)
+    return no('ResolvingImages', `all nodes are warm; looking at ${unseen} once more before the gang goes on`);
   return { ...no('AllNodesWarm', `the images are on all ${progress?.desired ?? 0} nodes`), ready: true };
 }
 
 function deadline({ progress }: PrewarmSnapshot, { why }: Lifecycle): Verdict | undefined {
   if (why !== 'DeadlineExceeded') return undefined;
-  return no('DeadlineExceeded', `${progress?.warm ?? 0} of ${progress?.desired ?? 0} nodes were warm when the time for it was over`, true);
+  return no(
+    'DeadlineExceeded',
+    `${progress?.warm ?? 0} of ${progress?.desired ?? 0} nodes were warm when the time for it was over`,
+    true,
+  );
 }
 
 function pulls(progress: Progress | undefined, lifecycle: Lifecycle, snapshot: PrewarmSnapshot): Verdict {
   if (progress === undefined) return no('Pending', 'waiting for the first plan');
   const count = `${progress.warm}/${progress.desired} nodes warm`;
-  return stuck(progress, count) ?? queued(lifecycle, snapshot) ?? waits(progress, { lifecycle, count }) ?? no('PullingImages', pullingMessage(progress, count));
+  return (
+    stuck(progress, count) ??
+    queued(lifecycle, snapshot) ??
+    waits(progress, { lifecycle, count }) ??
+    no('PullingImages', pullingMessage(progress, count))
+  );
 }
 
 /** Nothing is under way and what is missing has failed. */

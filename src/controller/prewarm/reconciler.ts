@@ -71,13 +71,21 @@ export class PrewarmReconciler {
     // The first plan comes within a moment, and the planner adds this key then.
     if (plan === undefined || prewarm.metadata.deletionTimestamp !== undefined) return {};
     const { budgets } = config();
-    const needs = lookupsNeeded(this.#snapshot(key, prewarm, plan, views.workloadOf(prewarm)), clock.now(), budgets.tagRecheckSeconds * 1000);
+    const needs = lookupsNeeded(
+      this.#snapshot(key, prewarm, plan, views.workloadOf(prewarm)),
+      clock.now(),
+      budgets.tagRecheckSeconds * 1000,
+    );
     if (needs.length > 0 && plan.lifecycle.keep) await lookups.look(key, prewarm, needs, this.#platforms(prewarm));
     // Looking takes time: what is decided must come from what is known now.
     if (caches.prewarms.get(key)?.metadata.resourceVersion !== prewarm.metadata.resourceVersion) return { after: 0 };
     const latest = planner.planOf(key) ?? plan;
     const decide: Decide = (workload) =>
-      decidePrewarm(this.#snapshot(key, prewarm, latest, workload), { now: clock.now(), lifecycle: latest.lifecycle, rates: budgets });
+      decidePrewarm(this.#snapshot(key, prewarm, latest, workload), {
+        now: clock.now(),
+        lifecycle: latest.lifecycle,
+        rates: budgets,
+      });
     return this.#apply(key, prewarm, decide);
   }
 
@@ -92,7 +100,10 @@ export class PrewarmReconciler {
       lookups: lookups.of(key),
       deadlineMs: plan.deadlineMs,
       concurrency: plan.concurrency,
-      unpinned: prewarm.spec.gangRef === undefined ? undefined : unpinnedBecause(namespace, caches.namespaces.get(namespace)?.labels ?? {}, config().scope),
+      unpinned:
+        prewarm.spec.gangRef === undefined
+          ? undefined
+          : unpinnedBecause(namespace, caches.namespaces.get(namespace)?.labels ?? {}, config().scope),
     };
   }
 
@@ -113,8 +124,7 @@ export class PrewarmReconciler {
       await this.#options.actuator.perform({ type: 'delete-prewarm', prewarm: { namespace, name, uid } });
       return {};
     }
-    const after = Math.min(restMs, reasonOf(decision) === 'Finished' ? Number.POSITIVE_INFINITY : this.#lookAgainMs());
-    const result: Result = Number.isFinite(after) ? { after: Math.min(after, LONGEST_MS) } : {};
+    const result = this.#lookAgain(decision, restMs);
     if (canonical(decision.status) === canonical(prewarm.status ?? {})) return result;
     const wait = (this.#written.get(key) ?? 0) + WRITE_INTERVAL_MS - this.#options.clock.now();
     if (wait > 0 && wait <= WRITE_INTERVAL_MS && !isUrgent(prewarm, decision)) return { after: wait };
@@ -122,8 +132,11 @@ export class PrewarmReconciler {
     return result;
   }
 
-  #lookAgainMs(): number {
-    return Math.min(LOOK_MS, this.#options.config().budgets.tagRecheckSeconds * 1000);
+  /** When to look again if nothing is heard: at the end of the object's time, and while there are questions every now and then. */
+  #lookAgain(decision: PrewarmDecision, restMs: number): Result {
+    const { tagRecheckSeconds } = this.#options.config().budgets;
+    const after = reasonOf(decision) === 'Finished' ? restMs : Math.min(restMs, LOOK_MS, tagRecheckSeconds * 1000);
+    return Number.isFinite(after) ? { after: Math.min(after, LONGEST_MS) } : {};
   }
 
   async #write(key: string, prewarm: ImagePrewarm, first: { decision: PrewarmDecision; decide: Decide }): Promise<void> {
@@ -134,7 +147,11 @@ export class PrewarmReconciler {
     const { status, events } = await this.#confirmed(key, prewarm, first);
     this.#written.set(key, clock.now());
     try {
-      const stored = await actuator.perform({ type: 'write-prewarm-status', prewarm: { namespace, name, resourceVersion }, status });
+      const stored = await actuator.perform({
+        type: 'write-prewarm-status',
+        prewarm: { namespace, name, resourceVersion },
+        status,
+      });
       // The API server makes no new version of an object that already says so.
       if (stored?.metadata.resourceVersion === resourceVersion) guard.forgetPrewarm(key);
     } catch (error) {
@@ -154,7 +171,11 @@ export class PrewarmReconciler {
    * Where the record of a gang would change, the decision is made again on the Workload as the API server has it: a cache may be
    * minutes old, and by then Kueue, the watchdog or an earlier write of ours may have let Pods come with the old record (P3).
    */
-  async #confirmed(key: string, prewarm: ImagePrewarm, { decision, decide }: { decision: PrewarmDecision; decide: Decide }): Promise<PrewarmDecision> {
+  async #confirmed(
+    key: string,
+    prewarm: ImagePrewarm,
+    { decision, decide }: { decision: PrewarmDecision; decide: Decide },
+  ): Promise<PrewarmDecision> {
     const { views, guard, readWorkload } = this.#options;
     const { gangRef } = prewarm.spec;
     const workload = views.workloadOf(prewarm);

@@ -60,7 +60,9 @@ export function lookupsNeeded(snapshot: PrewarmSnapshot, now: number, recheckMs:
     if (record?.resolved !== undefined) return mayMove && !isPinned(source) && older(maxAge);
     return last?.ok !== true && older(RETRY_MS);
   });
-  const unique = new Map(needs.map(({ source, record }) => [source, record?.resolved !== undefined || snapshot.lookups.has(source)]));
+  const unique = new Map(
+    needs.map(({ source, record }) => [source, record?.resolved !== undefined || snapshot.lookups.has(source)]),
+  );
   return [...unique].map(([source, fresh]) => ({ source, fresh }));
 }
 

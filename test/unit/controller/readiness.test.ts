@@ -65,7 +65,7 @@ describe('what a gang whose turn has not come reads', () => {
     ],
     ['negative twin: its turn has come', { ...cold, gang: gang({ position: 9 }) }, {}, 'PullingImages', '0/3 nodes warm'],
   ];
-  test.each(rows)('%s', (_title, change, more, reason, message) => {
+  test.each(rows)('%s', (...[, change, more, reason, message]) => {
     expect(ready(change, more)).toMatchObject({ reason, message: expect.stringContaining(message) });
   });
 
@@ -95,7 +95,7 @@ describe('a gang whose Pods will not be pinned', () => {
       'remove label harbinger.dev/accelerate=disabled',
     ],
   ];
-  test.each(rows)('%s', (_title, given, scope, expected) => {
+  test.each(rows)('%s', (...[, given, scope, expected]) => {
     const why = unpinnedBecause('team', given, scope);
     if (expected === undefined) expect(why).toBeUndefined();
     else expect(why).toContain(expected);
