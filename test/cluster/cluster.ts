@@ -110,7 +110,7 @@ export class Cluster {
     if (options.registry !== false) this.#registry = await this.#startRegistry(options.registry);
     const kueue = options.kueue === true ? {} : options.kueue;
     const withKueue = async (config: KueueOptions): Promise<void> => {
-      await startKueue({ supervisor, controlPlane, client, program: tools['kueue'] ?? 'kueue' }, config);
+      await this.startKueue(config);
       lap('Kueue ready');
     };
     await Promise.all([
@@ -248,6 +248,12 @@ export class Cluster {
   /** Path of a kubeconfig with a certificate for this user: `admin` of tests may act as anybody. */
   kubeconfigForUser(user: string, groups: readonly string[] = []): string {
     return this.#parts.controlPlane.kubeconfigForUser(user, groups);
+  }
+
+  /** Installs Kueue in a cluster that was started without it; resolves when it reports ready. */
+  async startKueue(options: KueueOptions = {}): Promise<void> {
+    const { supervisor, controlPlane, client, tools } = this.#parts;
+    await startKueue({ supervisor, controlPlane, client, program: tools['kueue'] ?? 'kueue' }, options);
   }
 
   /** Creates flavor, checks, ClusterQueue and LocalQueue, and waits until the ClusterQueue is active (unless checks keep it from that). */

@@ -20,6 +20,8 @@ export interface HarbingerOptions {
   flags?: { webhook?: readonly string[]; controller?: readonly string[] };
   /** Reference of the puller image, once it is in a registry that the nodes reach. */
   pullerImage?: string;
+  /** False leaves the CRDs out: the processes start without them. Default true. */
+  crds?: boolean;
   /** Wait until all processes are ready; default true. */
   waitReady?: boolean;
 }
@@ -50,6 +52,8 @@ export interface Harbinger {
   readonly webhookUrl: string;
   /** Replaces the configuration file of all processes, which they read again by themselves. */
   writeConfig(config: Record<string, unknown>): void;
+  /** Installs the CRDs where `crds: false` left them out. */
+  applyCrds(): Promise<void>;
 }
 
 interface Process {
@@ -81,7 +85,10 @@ export async function installHarbinger(cluster: Cluster, options: HarbingerOptio
   const [balancerPort = 0, ...ports] = await cluster.leasePorts(1 + webhookReplicas);
   const webhookUrl = `https://127.0.0.1:${webhookReplicas > 1 ? balancerPort : (ports[0] ?? 0)}/mutate`;
   const manifests = readManifests();
-  await Promise.all([ensureBundle(), applyManifests(cluster, manifests, webhookReplicas > 0 ? webhookUrl : undefined)]);
+  const [crds, others] = [manifests.filter(isCrd), manifests.filter((m) => !isCrd(m))];
+  const applyCrds = (): Promise<void> => applyManifests(cluster, crds, undefined);
+  const withoutCrds = applyManifests(cluster, others, webhookReplicas > 0 ? webhookUrl : undefined);
+  await Promise.all([ensureBundle(), withoutCrds, options.crds === false ? undefined : applyCrds()]);
   const configPath = join(cluster.runDir, 'harbinger.yaml');
   const writeConfig = (config: Record<string, unknown>): void =>
     replaceFile(configPath, stringify({ ...defaults(cluster), ...config }));
@@ -110,7 +117,7 @@ export async function installHarbinger(cluster: Cluster, options: HarbingerOptio
     await Promise.all([...webhooks, ...controllers].map((p) => p.untilReady()));
     if (webhookReplicas > 0) await untilCalled(cluster);
   }
-  return { webhooks, controllers, webhookUrl, writeConfig };
+  return { webhooks, controllers, webhookUrl, writeConfig, applyCrds };
 }
 
 const startAll = (processes: readonly Process[]): Promise<HarbingerProcess[]> => Promise.all(processes.map(startProcess));
@@ -140,11 +147,13 @@ async function applyManifests(cluster: Cluster, manifests: readonly Draft[], web
   await Promise.all(
     all.map(async (m) => {
       if (m.kind !== 'Namespace') await client.apply(m);
-      if (m.kind !== 'CustomResourceDefinition') return;
+      if (!isCrd(m)) return;
       await client.watchUntil(`${m.apiVersion}/${m.kind}`, String(m.metadata.name), (crd) => isTrue(crd, 'Established'));
     }),
   );
 }
+
+const isCrd = (manifest: Draft): boolean => manifest.kind === 'CustomResourceDefinition';
 
 /** All documents of manifests/, in the order of its kustomization. */
 function readManifests(): Draft[] {
