@@ -67,6 +67,11 @@ export class GangViews {
     return this.#caches.prewarms.get(`${gang.namespace}/${prewarmName(gang.ref)}`);
   }
 
+  /** Whether it is this Workload that says what its job needs: two that take turns would write the object for ever. */
+  isCurrent({ key, ref }: Gang): boolean {
+    return currentWorkload(this.#caches.workloads.byIndex('job', ref.uid))?.key === key;
+  }
+
   /** The Workload of an ImagePrewarm's job; of several the one whose Pods are still to come. */
   workloadOf(prewarm: ImagePrewarm): WorkloadView | undefined {
     const uid = prewarm.spec.gangRef?.uid;

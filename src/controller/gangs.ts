@@ -31,13 +31,13 @@ export class GangReconciler {
   }
 
   async reconcile(key: string): Promise<Result> {
-    const { caches, actuator, mode } = this.#options;
+    const { caches, views, actuator, mode } = this.#options;
     const gang = caches.workloads.get(key)?.gang;
     // Objects cannot be made in a namespace that is going; its ImagePrewarms go with it.
     if (gang === undefined || mode() === 'Off' || caches.namespaces.get(gang.namespace)?.terminating === true)
       return this.#told(key, undefined);
     const decision = decideGang(this.#snapshot(gang));
-    if (decision.do === 'keep') return this.#told(key, undefined);
+    if (decision.do === 'keep' || !views.isCurrent(gang)) return this.#told(key, undefined);
     try {
       await actuator.perform({ type: 'apply-prewarm', object: decision.object });
     } catch (error) {

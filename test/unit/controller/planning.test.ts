@@ -191,3 +191,29 @@ describe('what the plan says', () => {
     expect(signatureOf(prewarm({ resolved: image('b') }))).not.toBe(signatureOf(one));
   });
 });
+
+describe('a plan names targets for which there are no nodes', () => {
+  const nowhere = { matchLabels: { pool: 'none' } };
+  const two = (count?: number) =>
+    entry(
+      prewarm({
+        spec: {
+          targets: [
+            { name: 'main', images: [{ reference: 'train:1' }], nodes: { selector: {} } },
+            {
+              name: 'launcher',
+              images: [{ reference: 'train:1' }],
+              nodes: { selector: nowhere, ...(count === undefined ? {} : { count }) },
+            },
+          ],
+        },
+      }),
+    );
+  test.each([
+    ['that wants one', 1, ['launcher']],
+    ['that wants all there are', undefined, ['launcher']],
+    ['negative twin: that wants none', 0, []],
+  ])('%s', (_title, count, expected) => {
+    expect(outcome([two(count)]).plan?.candidates).toMatchObject({ desired: 3, empty: expected });
+  });
+});
