@@ -39,6 +39,11 @@ const MAX_WAIT_MS = 60_000;
 /** Only Workloads with reserved quota can be held; the many that wait without need not be sent to this process. */
 const RESERVED = 'status.admission.clusterQueue!=';
 const RETRY_LEASE_MS = 2_000;
+/**
+ * A controller that lives ends a hold at its deadline, and says more than we can. Only what it leaves undone is ours: each release
+ * by the watchdog is an alert.
+ */
+const GRACE_MS = 3_000;
 
 const MESSAGES = {
   DeadlineExceeded: 'the deadline of the hold passed; the gang starts without waiting for its images',
@@ -166,11 +171,11 @@ export class Watchdog {
   async #reconcile(key: string, workloads: Reflector<Held>, names: ReadonlySet<string>): Promise<{ after?: number }> {
     const { clock, unstampedHoldMs } = this.#options;
     const held = workloads.get(key);
-    const now = clock.now();
+    const now = clock.now() - GRACE_MS;
     const end = held === undefined ? undefined : expireHold(held.view, names, now, { unstampedHoldMs: unstampedHoldMs() });
     if (held === undefined || end === undefined) return {};
     if ('waitUntil' in end) return { after: Math.min(end.waitUntil - now, MAX_WAIT_MS) };
-    await this.#release(key, held, releasePatch(held, names, end.release, now), end.release);
+    await this.#release(key, held, releasePatch(held, names, end.release, clock.now()), end.release);
     return {};
   }
 

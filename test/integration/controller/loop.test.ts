@@ -4,7 +4,28 @@ import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
 import { knobNames } from '../../doubles/fake-kubelet/index.js';
 import { pushPair } from '../webhook/ground.js';
-import { admitted, CHECK, checkOf, conditionOf, gang, knob, namespace, NS, prewarm, prewarmOf, pullersGone, pullersOf, pushImage, pushPuller, QUEUE, ready, removeJob, reserved, runningPods, workloadOf } from './ground.js';
+import {
+  admitted,
+  CHECK,
+  checkOf,
+  conditionOf,
+  gang,
+  knob,
+  namespace,
+  NS,
+  prewarm,
+  prewarmOf,
+  pullersGone,
+  pullersOf,
+  pushImage,
+  pushPuller,
+  QUEUE,
+  ready,
+  removeJob,
+  reserved,
+  runningPods,
+  workloadOf,
+} from './ground.js';
 
 /** The whole loop on a real API server, scheduler, Kueue and registry; nodes are fake and keep an image store each. */
 describe('a gang that waits in a queue', () => {
@@ -16,7 +37,10 @@ describe('a gang that waits in a queue', () => {
     cluster = await Cluster.start({ name: 'it-loop', kueue: true, nodes: { fake: 3 }, say: () => undefined });
     await cluster.client.apply(namespace);
     blockerImage = (await pushImage(cluster, 'blocker')).image;
-    harbinger = await cluster.installHarbinger({ pullerImage: await pushPuller(cluster), config: { budgets: { tagRecheckSeconds: 2 } } });
+    harbinger = await cluster.installHarbinger({
+      pullerImage: await pushPuller(cluster),
+      config: { budgets: { tagRecheckSeconds: 2 } },
+    });
     await cluster.kueueQueue({ name: QUEUE, namespace: NS, quota: { cpu: '3' }, checks: [CHECK] });
   }, 300_000);
   afterAll(async () => {
@@ -26,7 +50,8 @@ describe('a gang that waits in a queue', () => {
 
   // A test that failed must not take the later ones with it.
   afterEach(async () => {
-    for (const node of cluster.fakeNodes.names) for (const name of Object.values(knobNames)) await knob(cluster, node, name, null);
+    for (const node of cluster.fakeNodes.names)
+      for (const name of Object.values(knobNames)) await knob(cluster, node, name, null);
     for (const job of await cluster.client.list('batch/v1/Job', { namespace: NS })) await removeJob(cluster, job.metadata.name);
   });
 
@@ -37,7 +62,13 @@ describe('a gang that waits in a queue', () => {
     await cluster.client.create(gang('waiting', image, { annotations: prewarm() }));
 
     const warm = await prewarmOf(cluster, 'waiting', ready);
-    expect(warm['status']).toMatchObject({ progress: '3/3', nodes: { desired: 3, warm: 3, pulling: 0, pending: 0, failed: 0 }, gang: 'Job/waiting', queue: QUEUE, placement: 'Candidates' });
+    expect(warm['status']).toMatchObject({
+      progress: '3/3',
+      nodes: { desired: 3, warm: 3, pulling: 0, pending: 0, failed: 0 },
+      gang: 'Job/waiting',
+      queue: QUEUE,
+      placement: 'Candidates',
+    });
     expect(warm['status'].targets[0].images[0]).toMatchObject({ source: image, resolved, outcome: 'pinned' });
     const queued = await workloadOf(cluster, 'waiting', (w) => checkOf(w)?.state === 'Ready');
     expect(reserved(queued)).toBe(false);
@@ -91,8 +122,17 @@ describe('a gang that waits in a queue', () => {
 
   test('runs the variant that a policy wants for prewarmed gangs, warmed as such', async () => {
     const { source, variantDigest } = await pushPair(cluster, 'lazy');
-    const policy = { match: { images: [`${cluster.registry.host}/lazy`] }, whenPrewarmed: 'Variant', variants: [{ format: 'estargz', discover: { tagSuffix: '-esgz' } }] };
-    await cluster.client.apply({ apiVersion: 'harbinger.dev/v1alpha1', kind: 'AccelerationPolicy', metadata: { name: 'lazy' }, spec: policy });
+    const policy = {
+      match: { images: [`${cluster.registry.host}/lazy`] },
+      whenPrewarmed: 'Variant',
+      variants: [{ format: 'estargz', discover: { tagSuffix: '-esgz' } }],
+    };
+    await cluster.client.apply({
+      apiVersion: 'harbinger.dev/v1alpha1',
+      kind: 'AccelerationPolicy',
+      metadata: { name: 'lazy' },
+      spec: policy,
+    });
     await cluster.client.create(gang('blocker', blockerImage));
     await workloadOf(cluster, 'blocker', admitted);
     await cluster.client.create(gang('lazy', source, { annotations: prewarm() }));
@@ -110,7 +150,10 @@ describe('a gang that waits in a queue', () => {
       const { image } = await pushImage(cluster, 'cold');
       await cluster.client.create(gang('cold', image, { annotations: prewarm() }));
       const workload = await workloadOf(cluster, 'cold', admitted);
-      expect(checkOf(workload)).toMatchObject({ state: 'Ready', message: expect.stringContaining('quota is reserved; let go with') });
+      expect(checkOf(workload)).toMatchObject({
+        state: 'Ready',
+        message: expect.stringContaining('quota is reserved; let go with'),
+      });
       const released = await prewarmOf(cluster, 'cold', (p) => conditionOf(p, 'Released')?.status === 'True');
       expect(conditionOf(released, 'Released')?.reason).toBe('QuotaReservedCold');
       await removeJob(cluster, 'cold');
@@ -121,9 +164,14 @@ describe('a gang that waits in a queue', () => {
     await slow(async (end) => {
       const { image } = await pushImage(cluster, 'held');
       await cluster.client.create(gang('held', image, { annotations: prewarm('10m') }));
-      const held = await workloadOf(cluster, 'held', (w) => reserved(w) && w.metadata.annotations?.['harbinger.dev/hold-deadline'] !== undefined);
+      const held = await workloadOf(
+        cluster,
+        'held',
+        (w) => reserved(w) && w.metadata.annotations?.['harbinger.dev/hold-deadline'] !== undefined,
+      );
       expect(checkOf(held).state).toBe('Pending');
-      const since = held['status'].conditions.find((c: { type: string }) => c.type === 'QuotaReserved').lastTransitionTime as string;
+      const since = held['status'].conditions.find((c: { type: string }) => c.type === 'QuotaReserved')
+        .lastTransitionTime as string;
       expect(Date.parse(held.metadata.annotations?.['harbinger.dev/hold-deadline'] ?? '') - Date.parse(since)).toBe(600_000);
       await workloadOf(cluster, 'held', (w) => /\d\/3 nodes warm.*; held until .*Z at the latest/.test(checkOf(w).message));
       await end();
@@ -139,8 +187,8 @@ describe('a gang that waits in a queue', () => {
       const { image } = await pushImage(cluster, 'late');
       await cluster.client.create(gang('late', image, { annotations: prewarm('6s') }));
       const workload = await workloadOf(cluster, 'late', admitted, 60_000);
-      // Controller and watchdog both see the deadline; whoever is first writes.
-      expect(checkOf(workload).message).toMatch(/the hold of 6s is over|the deadline of the hold passed/);
+      // The controller says so, not the watchdog, whose releases are an alert.
+      expect(checkOf(workload).message).toContain('the hold of 6s is over');
       const released = await prewarmOf(cluster, 'late', (p) => conditionOf(p, 'Released')?.status === 'True');
       expect(conditionOf(released, 'Released')?.reason).toBe('DeadlineExceeded');
       await removeJob(cluster, 'late');
@@ -151,7 +199,11 @@ describe('a gang that waits in a queue', () => {
     await slow(async () => {
       const { image } = await pushImage(cluster, 'orphaned');
       await cluster.client.create(gang('orphaned', image, { annotations: prewarm('12s') }));
-      await workloadOf(cluster, 'orphaned', (w) => reserved(w) && w.metadata.annotations?.['harbinger.dev/hold-deadline'] !== undefined);
+      await workloadOf(
+        cluster,
+        'orphaned',
+        (w) => reserved(w) && w.metadata.annotations?.['harbinger.dev/hold-deadline'] !== undefined,
+      );
       const controller = harbinger.controllers[0];
       await controller?.kill();
       const workload = await workloadOf(cluster, 'orphaned', admitted, 60_000);
@@ -168,7 +220,9 @@ describe('a gang that waits in a queue', () => {
     await workloadOf(cluster, 'blocker', admitted);
     await cluster.client.create(gang('regret', image, { jobAnnotations: prewarm() }));
     await prewarmOf(cluster, 'regret', ready);
-    await cluster.client.patch('batch/v1/Job', `${NS}/regret`, { metadata: { annotations: { 'harbinger.dev/prewarm': 'false' } } });
+    await cluster.client.patch('batch/v1/Job', `${NS}/regret`, {
+      metadata: { annotations: { 'harbinger.dev/prewarm': 'false' } },
+    });
     await prewarmOf(cluster, 'regret', (p) => conditionOf(p, 'Ready')?.reason === 'Finished');
     await pullersGone(cluster, resolved);
     await removeJob(cluster, 'blocker');
@@ -195,9 +249,15 @@ describe('a gang that waits in a queue', () => {
     test('a node that runs the puller without the image is not warm, and is once it stops lying', async () => {
       await queued('lied', () => knob(cluster, 'fake-2', knobNames.lie, 'true'));
       const short = await prewarmOf(cluster, 'lied', (p) => p['status']?.nodes?.warm === 2, 60_000);
-      const liars = (await pullersOf(cluster, short['status'].targets[0].images[0].resolved)).filter((p) => p['spec'].nodeName === 'fake-2');
+      const liars = (await pullersOf(cluster, short['status'].targets[0].images[0].resolved)).filter(
+        (p) => p['spec'].nodeName === 'fake-2',
+      );
       // The positive control: it does claim to run.
-      await cluster.client.watchUntil('v1/Pod', `harbinger-system/${liars[0]?.metadata.name ?? ''}`, (p) => p['status'].phase === 'Running');
+      await cluster.client.watchUntil(
+        'v1/Pod',
+        `harbinger-system/${liars[0]?.metadata.name ?? ''}`,
+        (p) => p['status'].phase === 'Running',
+      );
       expect(ready(await prewarmOf(cluster, 'lied'))).toBe(false);
       expect(checkOf(await workloadOf(cluster, 'lied')).state).toBe('Pending');
       await knob(cluster, 'fake-2', knobNames.lie, null);
@@ -224,7 +284,14 @@ describe('a gang that waits in a queue', () => {
       const [victim] = await pullersOf(cluster, warm['status'].targets[0].images[0].resolved);
       const before = Date.now();
       await cluster.client.delete('v1/Pod', `harbinger-system/${victim?.metadata.name ?? ''}`);
-      await prewarmOf(cluster, 'lost', (p) => Date.parse(p['status'].conditions.find((c: { type: string }) => c.type === 'Ready').lastTransitionTime) >= before - 1000 && ready(p), 60_000);
+      await prewarmOf(
+        cluster,
+        'lost',
+        (p) =>
+          Date.parse(p['status'].conditions.find((c: { type: string }) => c.type === 'Ready').lastTransitionTime) >=
+            before - 1000 && ready(p),
+        60_000,
+      );
       await clear('lost');
     }, 90_000);
   });
@@ -240,7 +307,8 @@ describe('a gang that waits in a queue', () => {
 
   /** Runs `body` while no pull ends; `end` lets them end. */
   async function slow(body: (end: () => Promise<void>) => Promise<void>): Promise<void> {
-    const all = (value: string | null) => Promise.all(cluster.fakeNodes.names.map((n) => knob(cluster, n, knobNames.hang, value)));
+    const all = (value: string | null) =>
+      Promise.all(cluster.fakeNodes.names.map((n) => knob(cluster, n, knobNames.hang, value)));
     await all('true');
     try {
       await body(async () => void (await all(null)));
