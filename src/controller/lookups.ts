@@ -42,23 +42,37 @@ export class Lookups {
   async look(key: string, prewarm: ImagePrewarm, needs: readonly LookupNeed[], platforms: readonly string[]): Promise<void> {
     const known = this.#known.get(key) ?? new Map<string, Lookup>();
     this.#known.set(key, known);
-    await Promise.all(needs.map(async (need) => known.set(need.source, await this.#one(need, prewarm.metadata.namespace ?? '', platforms))));
+    await Promise.all(
+      needs.map(async (need) => known.set(need.source, await this.#one(need, prewarm.metadata.namespace ?? '', platforms))),
+    );
   }
 
   async #one({ source, fresh }: LookupNeed, namespace: string, platforms: readonly string[]): Promise<Lookup> {
     const { registry, clock } = this.#options;
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const resolution = await resolveSource(source, registry(), { platforms, fresh, signal });
-    if (!resolution.ok) return { ok: false, reason: resolution.reason, outcome: resolution.outcome, message: resolution.message, at: clock.now() };
+    if (!resolution.ok)
+      return { ok: false, reason: resolution.reason, outcome: resolution.outcome, message: resolution.message, at: clock.now() };
     return (await this.#variant(resolution, namespace, { platforms, signal })) ?? this.#plain(resolution);
   }
 
   #plain({ reference, digest, sizeBytes }: ResolvedSource): Lookup {
-    return { ok: true, digest, resolved: withDigest(reference, digest), outcome: 'pinned', sizeBytes, at: this.#options.clock.now() };
+    return {
+      ok: true,
+      digest,
+      resolved: withDigest(reference, digest),
+      outcome: 'pinned',
+      sizeBytes,
+      at: this.#options.clock.now(),
+    };
   }
 
   /** The variant that a policy wants for prewarmed gangs; undefined where none does or none is proven: the source is warmed then. */
-  async #variant(source: ResolvedSource, namespace: string, options: { platforms: readonly string[]; signal: AbortSignal }): Promise<Lookup | undefined> {
+  async #variant(
+    source: ResolvedSource,
+    namespace: string,
+    options: { platforms: readonly string[]; signal: AbortSignal },
+  ): Promise<Lookup | undefined> {
     const { policies, namespaceLabels, registry, clock } = this.#options;
     const policy = pickPolicy(inOrder(policies()), namespaceLabels(namespace), source.reference);
     if (policy === undefined || policy.spec.whenPrewarmed !== 'Variant' || policy.spec.mode !== 'Enforce') return undefined;
@@ -66,6 +80,14 @@ export class Lookups {
     const { variants: rules, freshness } = policy.spec;
     const answer = await findVariant({ source, rules, freshness, output: 'Digest', port: registry(), ...options });
     if (answer.outcome !== 'accelerated' || answer.image === undefined) return undefined;
-    return { ok: true, digest: source.digest, resolved: answer.image, outcome: 'accelerated', sizeBytes: source.sizeBytes, message: `${answer.format ?? ''} variant by policy ${policy.name}`, at: clock.now() };
+    return {
+      ok: true,
+      digest: source.digest,
+      resolved: answer.image,
+      outcome: 'accelerated',
+      sizeBytes: source.sizeBytes,
+      message: `${answer.format ?? ''} variant by policy ${policy.name}`,
+      at: clock.now(),
+    };
   }
 }

@@ -77,7 +77,9 @@ export function templateFacts(template: Json): TemplateFacts {
   const runtimeClassName = string(spec['runtimeClassName']);
   return {
     images: imagesOf(spec),
-    imagePullSecrets: records(spec['imagePullSecrets']).map((s) => string(s['name'])).filter((n): n is string => n !== undefined && n !== ''),
+    imagePullSecrets: records(spec['imagePullSecrets'])
+      .map((s) => string(s['name']))
+      .filter((n): n is string => n !== undefined && n !== ''),
     ...(serviceAccountName ? { serviceAccountName } : {}),
     ...(runtimeClassName ? { runtimeClassName } : {}),
     tolerations: records(spec['tolerations']).map(toleration),

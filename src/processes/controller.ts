@@ -28,8 +28,22 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const metrics = new Metrics().withDefaults();
   const client = await KubeClient.fromKubeconfig(options.kubeconfig, { userAgent: `harbinger-controller/${VERSION}` });
   const registry = followRegistry(settings, (config) => createRegistry(config, { log, metrics, clock }), log);
-  const events = new EventRecorder({ client, controller: `${GROUP}/controller`, instance: options.identity, clock, log, metrics });
-  const lease = new Lease({ client, namespace: options.namespace, name: options.leaseName, identity: options.identity, clock, log });
+  const events = new EventRecorder({
+    client,
+    controller: `${GROUP}/controller`,
+    instance: options.identity,
+    clock,
+    log,
+    metrics,
+  });
+  const lease = new Lease({
+    client,
+    namespace: options.namespace,
+    name: options.leaseName,
+    identity: options.identity,
+    clock,
+    log,
+  });
   const manager = new Manager({
     client,
     registry: () => registry.current,

@@ -4,7 +4,11 @@ import type { Log } from '../observe/log.js';
 import type { Registry } from '../registry/index.js';
 
 /** A changed list of registries makes a new client; what the old one remembers may no longer be allowed. */
-export function followRegistry(settings: Settings, create: (config: HarbingerConfig) => Registry, log: Log): { readonly current: Registry } {
+export function followRegistry(
+  settings: Settings,
+  create: (config: HarbingerConfig) => Registry,
+  log: Log,
+): { readonly current: Registry } {
   let config = settings.current;
   let current = create(config);
   settings.onChange((next) => {

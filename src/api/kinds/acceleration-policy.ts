@@ -76,11 +76,9 @@ export const accelerationPolicySpec = z
       .default('Digest')
       .meta({ description: 'Form of the image in the Pod. Only Digest lets the scheduler see that a node has the image.' }),
     whenPrewarmed: z.enum(['Source', 'Variant']).default('Source').meta({ description: 'What a prewarmed gang runs.' }),
-    maxImageSize: quantitySchema
-      .optional()
-      .meta({
-        description: 'Sources with more compressed bytes (of one platform) are left alone (too-large); for example 30Gi.',
-      }),
+    maxImageSize: quantitySchema.optional().meta({
+      description: 'Sources with more compressed bytes (of one platform) are left alone (too-large); for example 30Gi.',
+    }),
     nodePoolClosed: z
       .boolean()
       .default(false)

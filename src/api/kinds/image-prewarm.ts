@@ -233,13 +233,10 @@ export const imagePrewarmStatus = z
       .string()
       .optional()
       .meta({ format: 'date-time', description: 'When all nodes will be warm at the present rate.' }),
-    startTime: z
-      .string()
-      .optional()
-      .meta({
-        format: 'date-time',
-        description: 'When the first node began to pull; counted anew after a time in which none was allowed to.',
-      }),
+    startTime: z.string().optional().meta({
+      format: 'date-time',
+      description: 'When the first node began to pull; counted anew after a time in which none was allowed to.',
+    }),
     completionTime: z
       .string()
       .optional()

@@ -6,5 +6,7 @@ import type { NodeFacts } from '../node-facts.js';
  */
 export function capacity(node: NodeFacts, requests: Readonly<Record<string, number>>): string | undefined {
   const short = Object.entries(requests).find(([name, wanted]) => wanted > 0 && wanted > (node.allocatable[name] ?? 0));
-  return short === undefined ? undefined : `it cannot hold a Pod: ${short[0]} allocatable ${node.allocatable[short[0]] ?? 0}, requested ${short[1]}`;
+  return short === undefined
+    ? undefined
+    : `it cannot hold a Pod: ${short[0]} allocatable ${node.allocatable[short[0]] ?? 0}, requested ${short[1]}`;
 }

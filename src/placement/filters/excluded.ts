@@ -11,7 +11,9 @@ export function excluded(node: NodeFacts, config: { allow?: LabelSelector; exclu
   if (role !== undefined) return 'it is a control plane node';
   const label = node.labels[LABEL.exclude];
   if (label !== undefined && label !== 'false') return `it is labelled ${LABEL.exclude}`;
-  if (config.allow !== undefined && !matchesSelector(config.allow, node.labels)) return 'it is outside nodes.allow of the configuration';
-  if (config.exclude !== undefined && matchesSelector(config.exclude, node.labels)) return 'it is in nodes.exclude of the configuration';
+  if (config.allow !== undefined && !matchesSelector(config.allow, node.labels))
+    return 'it is outside nodes.allow of the configuration';
+  if (config.exclude !== undefined && matchesSelector(config.exclude, node.labels))
+    return 'it is in nodes.exclude of the configuration';
   return undefined;
 }

@@ -12,7 +12,8 @@ const TRANSIENT = new Set(['node.kubernetes.io/not-ready', 'node.kubernetes.io/u
 
 /** Rule: component-helpers corev1 Toleration.ToleratesTaint; Lt and Gt compare integers (KEP-5471). */
 export function tolerates(toleration: TolerationLike, taint: Taint): boolean {
-  const matches = (wanted: string | undefined, actual: string): boolean => wanted === undefined || wanted === '' || wanted === actual;
+  const matches = (wanted: string | undefined, actual: string): boolean =>
+    wanted === undefined || wanted === '' || wanted === actual;
   return matches(toleration.effect, taint.effect) && matches(toleration.key, taint.key) && valueTolerated(toleration, taint);
 }
 

@@ -5,7 +5,27 @@ import { ApiError } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
 import { notYet, until } from '../../cluster/until.js';
-import { admitted, CHECK, checkOf, conditionOf, gang, knob, namespace, NS, PREWARM, prewarm, prewarmOf, PULLER, pushImage, pushPuller, QUEUE, ready, removeJob, SYSTEM, workloadOf } from './ground.js';
+import {
+  admitted,
+  CHECK,
+  checkOf,
+  conditionOf,
+  gang,
+  knob,
+  namespace,
+  NS,
+  PREWARM,
+  prewarm,
+  prewarmOf,
+  PULLER,
+  pushImage,
+  pushPuller,
+  QUEUE,
+  ready,
+  removeJob,
+  SYSTEM,
+  workloadOf,
+} from './ground.js';
 
 const MISSING = `sha256:${'0'.repeat(64)}`;
 
@@ -17,8 +37,16 @@ describe('bad input', () => {
   let serial = 0;
 
   beforeAll(async () => {
-    const config = { manageJobsWithoutQueueName: true, managedJobsNamespaceSelector: { matchLabels: { 'kueue-managed': 'here' } } };
-    cluster = await Cluster.start({ name: 'it-bad-input', kueue: { webhooks: true, frameworks: ['batch/job', 'pod'], config }, nodes: { fake: 3 }, say: () => undefined });
+    const config = {
+      manageJobsWithoutQueueName: true,
+      managedJobsNamespaceSelector: { matchLabels: { 'kueue-managed': 'here' } },
+    };
+    cluster = await Cluster.start({
+      name: 'it-bad-input',
+      kueue: { webhooks: true, frameworks: ['batch/job', 'pod'], config },
+      nodes: { fake: 3 },
+      say: () => undefined,
+    });
     await cluster.client.apply({ ...namespace, metadata: { ...namespace.metadata, labels: { 'kueue-managed': 'here' } } });
     harbinger = await cluster.installHarbinger({ webhookReplicas: 0, pullerImage: await pushPuller(cluster) });
     await cluster.kueueQueue({ name: QUEUE, namespace: NS, quota: { cpu: '3' }, checks: [CHECK] });
@@ -26,14 +54,28 @@ describe('bad input', () => {
   }, 300_000);
   afterAll(async () => cluster?.stop());
 
-  const object = (spec: Record<string, unknown>, name = `p${++serial}`): Draft => ({ apiVersion: 'harbinger.dev/v1alpha1', kind: 'ImagePrewarm', metadata: { name, namespace: NS }, spec });
-  const target = (image: string, nodes: Record<string, unknown>, name = 'main') => ({ name, images: [{ reference: image }], nodes });
+  const object = (spec: Record<string, unknown>, name = `p${++serial}`): Draft => ({
+    apiVersion: 'harbinger.dev/v1alpha1',
+    kind: 'ImagePrewarm',
+    metadata: { name, namespace: NS },
+    spec,
+  });
+  const target = (image: string, nodes: Record<string, unknown>, name = 'main') => ({
+    name,
+    images: [{ reference: image }],
+    nodes,
+  });
   const everywhere = { selector: { matchLabels: { 'kubernetes.io/os': 'linux' } } };
 
   /** Creates an ImagePrewarm and waits for its condition Ready to have this reason. */
   async function reasonOf(spec: Record<string, unknown>, reason: string, timeoutMs = 40_000): Promise<Raw> {
     const made = await cluster.client.create(object(spec));
-    return cluster.client.watchUntil(PREWARM, `${NS}/${made.metadata.name}`, (p) => conditionOf(p, 'Ready')?.reason === reason, timeoutMs);
+    return cluster.client.watchUntil(
+      PREWARM,
+      `${NS}/${made.metadata.name}`,
+      (p) => conditionOf(p, 'Ready')?.reason === reason,
+      timeoutMs,
+    );
   }
   /** The positive control after each case: an ordinary one still becomes warm. */
   async function works(): Promise<void> {
@@ -42,30 +84,46 @@ describe('bad input', () => {
     await cluster.client.delete(PREWARM, `${NS}/${made.metadata.name}`);
   }
   afterEach(async () => {
-    for (const name of cluster.fakeNodes.names) for (const k of ['hang', 'diskFull', 'notReady'] as const) await knob(cluster, name, knobNames[k], null);
-    for (const p of await cluster.client.list(PREWARM, { namespace: NS })) await cluster.client.delete(PREWARM, `${NS}/${p.metadata.name}`);
+    for (const name of cluster.fakeNodes.names)
+      for (const k of ['hang', 'diskFull', 'notReady'] as const) await knob(cluster, name, knobNames[k], null);
+    for (const p of await cluster.client.list(PREWARM, { namespace: NS }))
+      await cluster.client.delete(PREWARM, `${NS}/${p.metadata.name}`);
   });
 
   test('nodes that do not exist stand in the sum as failed; the others are warmed', async () => {
     const got = await reasonOf({ targets: [target(good, { names: ['fake-1', 'nowhere'] })] }, 'NodeLost');
-    expect(got['status']).toMatchObject({ placement: 'Assigned', progress: '1/2', nodes: { desired: 2, warm: 1, failed: 1 }, failures: [{ node: 'nowhere', reason: 'NodeLost', message: 'there is no node nowhere' }] });
+    expect(got['status']).toMatchObject({
+      placement: 'Assigned',
+      progress: '1/2',
+      nodes: { desired: 2, warm: 1, failed: 1 },
+      failures: [{ node: 'nowhere', reason: 'NodeLost', message: 'there is no node nowhere' }],
+    });
     await works();
   }, 90_000);
 
   const lookups: [string, () => string, string, string][] = [
-    ['a digest that the registry does not have', () => `${cluster.registry.host}/good@${MISSING}`, 'ImageNotFound', 'good@sha256:000'],
+    [
+      'a digest that the registry does not have',
+      () => `${cluster.registry.host}/good@${MISSING}`,
+      'ImageNotFound',
+      'good@sha256:000',
+    ],
     ['a tag that the registry does not have', () => `${cluster.registry.host}/good:never`, 'ImageNotFound', 'good:never'],
     ['a name that is no image', () => 'Not An Image', 'Invalid', 'Not An Image'],
     ['a registry that is down', () => '127.0.0.1:1/good:v1', 'RegistryError', '127.0.0.1:1'],
   ];
-  test.each(lookups)('%s: nothing is pulled and the status says why', async (...[, image, reason, text]) => {
-    const got = await reasonOf({ targets: [target(image(), everywhere)] }, reason);
-    expect(conditionOf(got, 'Ready')?.message).toContain(text);
-    expect(conditionOf(got, 'TargetsResolved')?.status).toBe('False');
-    expect(conditionOf(got, 'Failed')?.status).toBe(reason === 'RegistryError' ? 'False' : 'True');
-    expect((await cluster.client.list('apps/v1/DaemonSet', { namespace: SYSTEM })).length).toBe(0);
-    await works();
-  }, 90_000);
+  test.each(lookups)(
+    '%s: nothing is pulled and the status says why',
+    async (...[, image, reason, text]) => {
+      const got = await reasonOf({ targets: [target(image(), everywhere)] }, reason);
+      expect(conditionOf(got, 'Ready')?.message).toContain(text);
+      expect(conditionOf(got, 'TargetsResolved')?.status).toBe('False');
+      expect(conditionOf(got, 'Failed')?.status).toBe(reason === 'RegistryError' ? 'False' : 'True');
+      expect((await cluster.client.list('apps/v1/DaemonSet', { namespace: SYSTEM })).length).toBe(0);
+      await works();
+    },
+    90_000,
+  );
 
   test('two targets of one name are refused by the API server', async () => {
     const twice = object({ targets: [target(good, everywhere), target(good, everywhere)] });
@@ -91,7 +149,10 @@ describe('bad input', () => {
     const { image } = await pushImage(cluster, 'big');
     await knob(cluster, 'fake-2', knobNames.diskFull, 'true');
     const got = await reasonOf({ targets: [target(image, everywhere)] }, 'InsufficientDisk');
-    expect(got['status']).toMatchObject({ progress: '2/3', failures: [{ node: 'fake-2', reason: 'InsufficientDisk', message: expect.stringContaining('no space left on device') }] });
+    expect(got['status']).toMatchObject({
+      progress: '2/3',
+      failures: [{ node: 'fake-2', reason: 'InsufficientDisk', message: expect.stringContaining('no space left on device') }],
+    });
   }, 90_000);
 
   test('a node that goes in mid-pull is counted out, one that only sleeps is waited for', async () => {
@@ -122,7 +183,12 @@ describe('bad input', () => {
     await cluster.client.delete('v1/Node', 'fake-3');
     await cluster.client.watchUntil(PREWARM, key, (p) => p['status'].progress === '2/2', 60_000);
     // A machine of that name with an empty disk: what the old one proved counts for nothing.
-    await cluster.client.create({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'fake-3', labels: { 'kubernetes.io/os': 'linux' } }, spec: {} });
+    await cluster.client.create({
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: 'fake-3', labels: { 'kubernetes.io/os': 'linux' } },
+      spec: {},
+    });
     await cluster.untilNodesReady(3);
     await cluster.client.watchUntil(PREWARM, key, (p) => ready(p) && p['status'].progress === '3/3', 60_000);
     expect(await cluster.fakeNodes.images('fake-3')).toContain(got['status'].targets[0].images[0].resolved);
@@ -138,7 +204,9 @@ describe('bad input', () => {
   }, 90_000);
 
   test('annotations that make no sense are told on the check and hold nobody', async () => {
-    await cluster.client.create(gang('typo', good, { annotations: { 'harbinger.dev/prewarm': 'yes', 'harbinger.dev/prewarm-hold': 'a while' } }));
+    await cluster.client.create(
+      gang('typo', good, { annotations: { 'harbinger.dev/prewarm': 'yes', 'harbinger.dev/prewarm-hold': 'a while' } }),
+    );
     const workload = await workloadOf(cluster, 'typo', admitted);
     expect(checkOf(workload).message).toContain('annotation harbinger.dev/prewarm of the template is "yes"');
     await removeJob(cluster, 'typo');
@@ -199,7 +267,12 @@ describe('without Kueue', () => {
     const harbinger = await cluster.installHarbinger({ webhookReplicas: 0, pullerImage: await pushPuller(cluster) });
     await cluster.client.apply(namespace);
     const { image } = await pushImage(cluster, 'alone');
-    await cluster.client.create({ apiVersion: 'harbinger.dev/v1alpha1', kind: 'ImagePrewarm', metadata: { name: 'p', namespace: NS }, spec: { targets: [{ name: 'main', images: [{ reference: image }], nodes: { names: ['fake-1'] } }] } });
+    await cluster.client.create({
+      apiVersion: 'harbinger.dev/v1alpha1',
+      kind: 'ImagePrewarm',
+      metadata: { name: 'p', namespace: NS },
+      spec: { targets: [{ name: 'main', images: [{ reference: image }], nodes: { names: ['fake-1'] } }] },
+    });
     await cluster.client.watchUntil(PREWARM, `${NS}/p`, ready);
     expect(harbinger.controllers[0]?.logs()).toMatch(/workloads.kueue.x-k8s.io/);
   }, 180_000);

@@ -5,7 +5,24 @@ import { isTrue } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import { repoRoot } from '../../cluster/paths.js';
 import { notYet, until } from '../../cluster/until.js';
-import { admitted, checkOf, conditionOf, gang, namespace, NS, PREWARM, prewarm, prewarmOf, pullersGone, pushImage, pushPuller, removeJob, runningPods, SYSTEM, workloadOf } from './ground.js';
+import {
+  admitted,
+  checkOf,
+  conditionOf,
+  gang,
+  namespace,
+  NS,
+  PREWARM,
+  prewarm,
+  prewarmOf,
+  pullersGone,
+  pushImage,
+  pushPuller,
+  removeJob,
+  runningPods,
+  SYSTEM,
+  workloadOf,
+} from './ground.js';
 
 const ADMISSION_CHECK = 'kueue.x-k8s.io/v1beta2/AdmissionCheck';
 const POLICY = 'harbinger.dev/v1alpha1/AccelerationPolicy';
@@ -22,7 +39,12 @@ describe('a controller that is killed (P7)', () => {
   let started = 0;
 
   beforeAll(async () => {
-    cluster = await Cluster.start({ name: 'it-crash', kueue: true, nodes: { fake: { count: NODES, linkMbit: 40 } }, say: () => undefined });
+    cluster = await Cluster.start({
+      name: 'it-crash',
+      kueue: true,
+      nodes: { fake: { count: NODES, linkMbit: 40 } },
+      say: () => undefined,
+    });
     await cluster.client.apply(namespace);
     puller = await pushPuller(cluster);
     // Manifests, webhook and configuration; controllers are started here, with their points of failure.
@@ -51,7 +73,10 @@ describe('a controller that is killed (P7)', () => {
       apiVersion: 'harbinger.dev/v1alpha1',
       kind: 'ImagePrewarm',
       metadata: { name: `by-hand-${id}`, namespace: NS },
-      spec: { targets: [{ name: 'main', images: [{ reference: byHand.image }], nodes: { names: ['fake-1'] } }], ttlSecondsAfterFinished: 0 },
+      spec: {
+        targets: [{ name: 'main', images: [{ reference: byHand.image }], nodes: { names: ['fake-1'] } }],
+        ttlSecondsAfterFinished: 0,
+      },
     });
     await cluster.client.create({
       apiVersion: 'harbinger.dev/v1alpha1',
@@ -89,22 +114,36 @@ describe('a controller that is killed (P7)', () => {
     await finished('control', resolved);
     await cluster.supervisor.kill(name);
     const user = `${SYSTEM}:harbinger-controller`;
-    const writes = cluster.audit.query({ user }).filter((e) => !['get', 'list', 'watch'].includes(e.verb) && e.resource !== 'leases' && e.resource !== 'events');
+    const writes = cluster.audit
+      .query({ user })
+      .filter((e) => !['get', 'list', 'watch'].includes(e.verb) && e.resource !== 'leases' && e.resource !== 'events');
     const kinds = new Set(writes.map((e) => `${e.verb} ${e.resource}${e.subresource === '' ? '' : `/${e.subresource}`}`));
     expect([...kinds].sort()).toEqual([
-      'delete daemonsets', 'delete imageprewarms', 'patch accelerationpolicies/status', 'patch admissionchecks/status', 'patch daemonsets', 'patch imageprewarms', 'patch imageprewarms/status', 'patch workloads', 'patch workloads/status',
+      'delete daemonsets',
+      'delete imageprewarms',
+      'patch accelerationpolicies/status',
+      'patch admissionchecks/status',
+      'patch daemonsets',
+      'patch imageprewarms',
+      'patch imageprewarms/status',
+      'patch workloads',
+      'patch workloads/status',
     ]);
   }, 120_000);
 
-  test.each(ROWS)('%s: the next one finishes the work', async (point) => {
-    const id = point.replace(':', '-');
-    const first = await controller({ HARBINGER_ENABLE_FAILPOINTS: '1', HARBINGER_FAILPOINT: point });
-    const { resolved } = await scenario(id);
-    expect(await within(cluster.supervisor.exited(first), 60_000)).toBe('SIGKILL');
-    const second = await controller();
-    await finished(id, resolved);
-    await cluster.supervisor.kill(second);
-  }, 180_000);
+  test.each(ROWS)(
+    '%s: the next one finishes the work',
+    async (point) => {
+      const id = point.replace(':', '-');
+      const first = await controller({ HARBINGER_ENABLE_FAILPOINTS: '1', HARBINGER_FAILPOINT: point });
+      const { resolved } = await scenario(id);
+      expect(await within(cluster.supervisor.exited(first), 60_000)).toBe('SIGKILL');
+      const second = await controller();
+      await finished(id, resolved);
+      await cluster.supervisor.kill(second);
+    },
+    180_000,
+  );
 
   test('a failpoint is ignored unless failpoints are enabled', async () => {
     const name = await controller({ HARBINGER_FAILPOINT: 'before:write-check' });
@@ -134,7 +173,9 @@ describe('a controller that is killed (P7)', () => {
 
 async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error(`the controller has not ended within ${ms / 1000} s`)), ms)));
+  const late = new Promise<never>(
+    (_, reject) => (timer = setTimeout(() => reject(new Error(`the controller has not ended within ${ms / 1000} s`)), ms)),
+  );
   try {
     return await Promise.race([promise, late]);
   } finally {

@@ -13,7 +13,11 @@ export const PREWARM = 'harbinger.dev/v1alpha1/ImagePrewarm';
 export const PULLER = 'harbinger.dev/puller';
 
 /** The namespace of the gangs; the webhook sees its Pods. */
-export const namespace: Draft = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: NS, labels: { 'harbinger.dev/accelerate': 'enabled' } } };
+export const namespace: Draft = {
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name: NS, labels: { 'harbinger.dev/accelerate': 'enabled' } },
+};
 
 /** Pushes the puller program and returns its reference by digest. */
 export async function pushPuller(cluster: Cluster): Promise<string> {
@@ -31,7 +35,11 @@ export interface Pushed {
 }
 
 /** Pushes an image of `bytes` incompressible bytes; another seed gives another image under the same tag. Only with a shell (`bare: false`) does it run on real nodes. */
-export async function pushImage(cluster: Cluster, repository: string, { tag = 'v1', seed = repository, bytes = 200_000, bare = true } = {}): Promise<Pushed> {
+export async function pushImage(
+  cluster: Cluster,
+  repository: string,
+  { tag = 'v1', seed = repository, bytes = 200_000, bare = true } = {},
+): Promise<Pushed> {
   const image = await payloadImage({ seed, bytes, files: 1, bare });
   const { host } = cluster.registry;
   await push(image, { host, repository, tags: [tag] });
@@ -58,7 +66,15 @@ export const prewarm = (hold?: string): Record<string, string> => ({
 
 /** A gang of Pods, one CPU each, that waits in the queue. */
 export function gang(name: string, image: string, options: JobOptions = {}): Draft {
-  const { pods = 3, cpu = '1', queue = QUEUE, annotations = {}, jobAnnotations = {}, spec = {}, command = ['/pause', 'sleep', '3600'] } = options;
+  const {
+    pods = 3,
+    cpu = '1',
+    queue = QUEUE,
+    annotations = {},
+    jobAnnotations = {},
+    spec = {},
+    command = ['/pause', 'sleep', '3600'],
+  } = options;
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',
@@ -82,7 +98,12 @@ export function gang(name: string, image: string, options: JobOptions = {}): Dra
 }
 
 /** The Workload of a Job, once there is one and `check` accepts it. */
-export function workloadOf(cluster: Cluster, job: string, check: (w: Raw) => boolean = () => true, timeoutMs = 30_000): Promise<Raw> {
+export function workloadOf(
+  cluster: Cluster,
+  job: string,
+  check: (w: Raw) => boolean = () => true,
+  timeoutMs = 30_000,
+): Promise<Raw> {
   return until(
     `the Workload of Job ${job} to be as expected`,
     async () => {
@@ -95,12 +116,18 @@ export function workloadOf(cluster: Cluster, job: string, check: (w: Raw) => boo
   );
 }
 
-export const checkOf = (workload: Raw): { state: string; message: string; lastTransitionTime: string } => workload['status']?.admissionChecks?.[0];
+export const checkOf = (workload: Raw): { state: string; message: string; lastTransitionTime: string } =>
+  workload['status']?.admissionChecks?.[0];
 export const reserved = (workload: Raw): boolean => isTrue(workload, 'QuotaReserved');
 export const admitted = (workload: Raw): boolean => isTrue(workload, 'Admitted');
 
 /** The ImagePrewarm of a Job, once there is one and `check` accepts it. */
-export function prewarmOf(cluster: Cluster, job: string, check: (p: Raw) => boolean = () => true, timeoutMs = 30_000): Promise<Raw> {
+export function prewarmOf(
+  cluster: Cluster,
+  job: string,
+  check: (p: Raw) => boolean = () => true,
+  timeoutMs = 30_000,
+): Promise<Raw> {
   return until(
     `the ImagePrewarm of Job ${job} to be as expected`,
     async () => {
@@ -138,7 +165,9 @@ export function runningPods(cluster: Cluster, job: string, count: number, timeou
     async () => {
       const pods = await cluster.client.list('v1/Pod', { namespace: NS, labelSelector: `batch.kubernetes.io/job-name=${job}` });
       const running = pods.filter((p) => p['status'].phase === 'Running');
-      return running.length === count ? running : notYet(pods.map((p) => [p.metadata.name, p['status'].phase, p['status'].containerStatuses?.[0]?.state]));
+      return running.length === count
+        ? running
+        : notYet(pods.map((p) => [p.metadata.name, p['status'].phase, p['status'].containerStatuses?.[0]?.state]));
     },
     { timeoutMs },
   );

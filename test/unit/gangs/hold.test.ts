@@ -16,7 +16,8 @@ const held = (change: Partial<HoldView> = {}): HoldView => ({
   checks: [{ name: 'images', state: 'Pending', message: '' }],
   ...change,
 });
-const without = (field: keyof HoldView): HoldView => Object.fromEntries(Object.entries(held()).filter(([k]) => k !== field)) as unknown as HoldView;
+const without = (field: keyof HoldView): HoldView =>
+  Object.fromEntries(Object.entries(held()).filter(([k]) => k !== field)) as unknown as HoldView;
 
 describe('the end of a hold', () => {
   const stamped = { deadline: T0 + 600_000 };
@@ -32,7 +33,12 @@ describe('the end of a hold', () => {
     ['unstamped, old: nobody vouches for it', held(), T0 + 30_000, { release: 'Unstamped' }],
     ['stamped: wait for the deadline', held(stamped), T0 + 300_000, { waitUntil: T0 + 600_000 }],
     ['stamped, at the deadline', held(stamped), T0 + 600_000, { release: 'DeadlineExceeded' }],
-    ['a stamp from before this reservation vouches for nothing', held({ deadline: T0 - 1 }), T0 + 30_000, { release: 'Unstamped' }],
+    [
+      'a stamp from before this reservation vouches for nothing',
+      held({ deadline: T0 - 1 }),
+      T0 + 30_000,
+      { release: 'Unstamped' },
+    ],
     ['a stamp for the year 3000 is cut to a day', held({ deadline: T0 + 1e13 }), T0 + 1, { waitUntil: T0 + MAX_HOLD_MS }],
     ['a clock that went back waits', held(stamped), T0 - 1e9, { waitUntil: T0 + 600_000 }],
   ];
@@ -42,13 +48,18 @@ describe('the end of a hold', () => {
 
   test('property: every hold ends within a day, and once released it stays so', () => {
     fc.assert(
-      fc.property(fc.option(fc.integer({ min: -1e12, max: 1e13 }), { nil: undefined }), fc.nat(2e9), fc.nat(2e9), (offset, a, b) => {
-        const view = held(offset === undefined ? {} : { deadline: T0 + offset });
-        expect(expireHold(view, OURS, T0 + MAX_HOLD_MS, UNSTAMPED)).toHaveProperty('release');
-        const [early, late] = [T0 + Math.min(a, b), T0 + Math.max(a, b)];
-        const ended = expireHold(view, OURS, early, UNSTAMPED);
-        if (ended !== undefined && 'release' in ended) expect(expireHold(view, OURS, late, UNSTAMPED)).toEqual(ended);
-      }),
+      fc.property(
+        fc.option(fc.integer({ min: -1e12, max: 1e13 }), { nil: undefined }),
+        fc.nat(2e9),
+        fc.nat(2e9),
+        (offset, a, b) => {
+          const view = held(offset === undefined ? {} : { deadline: T0 + offset });
+          expect(expireHold(view, OURS, T0 + MAX_HOLD_MS, UNSTAMPED)).toHaveProperty('release');
+          const [early, late] = [T0 + Math.min(a, b), T0 + Math.max(a, b)];
+          const ended = expireHold(view, OURS, early, UNSTAMPED);
+          if (ended !== undefined && 'release' in ended) expect(expireHold(view, OURS, late, UNSTAMPED)).toEqual(ended);
+        },
+      ),
     );
   });
 });
@@ -62,7 +73,10 @@ describe('the view of a Workload', () => {
       metadata: { ...base.metadata, annotations: { 'harbinger.dev/hold-deadline': '2026-01-01T00:10:00Z' } },
       spec: { active: true },
       status: {
-        conditions: [{ type: 'QuotaReserved', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }, { type: 'Evicted', status: 'False' }],
+        conditions: [
+          { type: 'QuotaReserved', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' },
+          { type: 'Evicted', status: 'False' },
+        ],
         admissionChecks: [{ name: 'images', state: 'Pending', message: 'm' }],
       },
     });

@@ -7,9 +7,17 @@ const images = (spec: unknown): string[] => templateFacts({ spec }).images;
 describe('images of a Pod template', () => {
   const rows: [string, unknown, string[]][] = [
     ['containers, in order', { containers: [{ image: 'a' }, { image: 'b' }] }, ['a', 'b']],
-    ['init containers and sidecars come first: they run first', { initContainers: [{ image: 'i' }, { image: 's', restartPolicy: 'Always' }], containers: [{ image: 'a' }] }, ['i', 's', 'a']],
+    [
+      'init containers and sidecars come first: they run first',
+      { initContainers: [{ image: 'i' }, { image: 's', restartPolicy: 'Always' }], containers: [{ image: 'a' }] },
+      ['i', 's', 'a'],
+    ],
     ['each image once', { initContainers: [{ image: 'a' }], containers: [{ image: 'a' }, { image: 'b' }] }, ['a', 'b']],
-    ['image volumes are pulled too', { containers: [{ image: 'a' }], volumes: [{ image: { reference: 'data' } }, { emptyDir: {} }] }, ['a', 'data']],
+    [
+      'image volumes are pulled too',
+      { containers: [{ image: 'a' }], volumes: [{ image: { reference: 'data' } }, { emptyDir: {} }] },
+      ['a', 'data'],
+    ],
     ['pull policy Never is not pulled', { containers: [{ image: 'a', imagePullPolicy: 'Never' }, { image: 'b' }] }, ['b']],
     ['containers without an image have none', { containers: [{}, { image: '' }, { image: '  ' }, { image: 7 }] }, []],
     ['no containers', {}, []],
@@ -27,7 +35,11 @@ describe('requests of one Pod', () => {
     ['containers add up', { containers: [cpu('1'), cpu('500m')] }, 1.5],
     ['an init container counts while it runs', { initContainers: [cpu('4')], containers: [cpu('1')] }, 4],
     ['a sidecar adds to the containers', { initContainers: [cpu('2', { restartPolicy: 'Always' })], containers: [cpu('1')] }, 3],
-    ['a sidecar adds to later init containers, not to earlier ones', { initContainers: [cpu('5'), cpu('2', { restartPolicy: 'Always' }), cpu('4')], containers: [cpu('1')] }, 6],
+    [
+      'a sidecar adds to later init containers, not to earlier ones',
+      { initContainers: [cpu('5'), cpu('2', { restartPolicy: 'Always' }), cpu('4')], containers: [cpu('1')] },
+      6,
+    ],
     ['a limit without a request is the request', { containers: [{ resources: { limits: { cpu: '3' } } }] }, 3],
     ['overhead is added', { containers: [cpu('1')], overhead: { cpu: '250m' } }, 1.25],
     ['a quantity that cannot be read counts as 0', { containers: [cpu('lots')] }, 0],
@@ -62,8 +74,15 @@ test('selectors, tolerations, secrets and runtime class are read', () => {
 });
 
 describe('identity of a Pod', () => {
-  const owner = (uid: string, controller?: boolean) => ({ apiVersion: 'batch/v1', kind: 'Job', name: uid, uid, ...(controller === undefined ? {} : { controller }) });
-  const pod = (ownerReferences: unknown) => ({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p', ownerReferences } }) as Parameters<typeof gangUidsOfPod>[0];
+  const owner = (uid: string, controller?: boolean) => ({
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    name: uid,
+    uid,
+    ...(controller === undefined ? {} : { controller }),
+  });
+  const pod = (ownerReferences: unknown) =>
+    ({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p', ownerReferences } }) as Parameters<typeof gangUidsOfPod>[0];
   test('is the UID of its controller', () => expect(gangUidsOfPod(pod([owner('other'), owner('job', true)]))).toEqual(['job']));
   test('is nothing for a Pod without one', () => expect(gangUidsOfPod(pod([owner('other', false)]))).toEqual([]));
   test('is nothing for owner references of null', () => expect(gangUidsOfPod(pod(null))).toEqual([]));

@@ -7,7 +7,12 @@ import { nodeFacts } from '../../../src/placement/node-facts.js';
 import { tolerates } from '../../../src/placement/filters/taints.js';
 import { node } from './nodes.js';
 
-const target = (nodes: PrewarmTarget['nodes'], more: Partial<PrewarmTarget> = {}): PrewarmTarget => ({ name: 'main', images: [{ reference: 'a' }], nodes, ...more });
+const target = (nodes: PrewarmTarget['nodes'], more: Partial<PrewarmTarget> = {}): PrewarmTarget => ({
+  name: 'main',
+  images: [{ reference: 'a' }],
+  nodes,
+  ...more,
+});
 const GPU = { key: 'nvidia.com/gpu', value: '', effect: 'NoSchedule' };
 
 describe('why a node is out', () => {
@@ -16,17 +21,59 @@ describe('why a node is out', () => {
     ['cordoned', node('n', { unschedulable: true }), {}, {}, 'it is cordoned'],
     ['disk pressure', node('n', { pressure: ['DiskPressure'] }), {}, {}, 'it has DiskPressure'],
     ['a taint', node('n', { taints: [GPU] }), {}, {}, 'its taint nvidia.com/gpu:NoSchedule is not tolerated'],
-    ['a tolerated taint', node('n', { taints: [GPU] }), { tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists' }] }, {}, undefined],
+    [
+      'a tolerated taint',
+      node('n', { taints: [GPU] }),
+      { tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists' }] },
+      {},
+      undefined,
+    ],
     ['PreferNoSchedule', node('n', { taints: [{ ...GPU, effect: 'PreferNoSchedule' }] }), {}, {}, undefined],
-    ['a control plane', node('n', { labels: { 'node-role.kubernetes.io/control-plane': '' } }), {}, {}, 'it is a control plane node'],
+    [
+      'a control plane',
+      node('n', { labels: { 'node-role.kubernetes.io/control-plane': '' } }),
+      {},
+      {},
+      'it is a control plane node',
+    ],
     ['the exclude label', node('n', { labels: { 'harbinger.dev/exclude': '' } }), {}, {}, 'it is labelled harbinger.dev/exclude'],
     ['the exclude label of false', node('n', { labels: { 'harbinger.dev/exclude': 'false' } }), {}, {}, undefined],
-    ['outside nodes.allow', node('n'), {}, { allow: { matchLabels: { pool: 'gpu' } } }, 'it is outside nodes.allow of the configuration'],
-    ['in nodes.exclude', node('n', { labels: { pool: 'infra' } }), {}, { exclude: { matchLabels: { pool: 'infra' } } }, 'it is in nodes.exclude of the configuration'],
+    [
+      'outside nodes.allow',
+      node('n'),
+      {},
+      { allow: { matchLabels: { pool: 'gpu' } } },
+      'it is outside nodes.allow of the configuration',
+    ],
+    [
+      'in nodes.exclude',
+      node('n', { labels: { pool: 'infra' } }),
+      {},
+      { exclude: { matchLabels: { pool: 'infra' } } },
+      'it is in nodes.exclude of the configuration',
+    ],
     ['too small', node('n'), {}, { requests: { cpu: 9 } }, 'it cannot hold a Pod: cpu allocatable 8, requested 9'],
-    ['without the device', node('n'), {}, { requests: { 'nvidia.com/gpu': 8 } }, 'it cannot hold a Pod: nvidia.com/gpu allocatable 0, requested 8'],
-    ['affinity that does not match', node('n'), { nodes: { affinity: [{ matchExpressions: [{ key: 'zone', operator: 'In', values: ['a'] }] }] } }, {}, 'its labels do not match the node selector or required node affinity'],
-    ['an empty affinity term matches nothing, as in a Pod', node('n'), { nodes: { affinity: [{}] } }, {}, 'its labels do not match the node selector or required node affinity'],
+    [
+      'without the device',
+      node('n'),
+      {},
+      { requests: { 'nvidia.com/gpu': 8 } },
+      'it cannot hold a Pod: nvidia.com/gpu allocatable 0, requested 8',
+    ],
+    [
+      'affinity that does not match',
+      node('n'),
+      { nodes: { affinity: [{ matchExpressions: [{ key: 'zone', operator: 'In', values: ['a'] }] }] } },
+      {},
+      'its labels do not match the node selector or required node affinity',
+    ],
+    [
+      'an empty affinity term matches nothing, as in a Pod',
+      node('n'),
+      { nodes: { affinity: [{}] } },
+      {},
+      'its labels do not match the node selector or required node affinity',
+    ],
   ];
   test.each(rows)('%s', (...[, facts, change, options, reason]) => {
     const found = candidates(target({ selector: {} }, change), [facts], options);
@@ -60,7 +107,9 @@ describe('required node affinity', () => {
     }
   });
   test('terms are ORed and fields name nodes', () => {
-    const field = (name: string) => ({ matchFields: [{ key: 'metadata.name' as const, operator: 'In' as const, values: [name] }] });
+    const field = (name: string) => ({
+      matchFields: [{ key: 'metadata.name' as const, operator: 'In' as const, values: [name] }],
+    });
     const found = candidates(target({ affinity: [field('a'), field('c')] }), [node('a'), node('b'), node('c')]);
     expect(found.nodes.map((n) => n.name)).toEqual(['a', 'c']);
   });
@@ -94,7 +143,11 @@ describe('how many nodes are needed', () => {
   });
   test('a selector that cannot be evaluated selects nothing and says so', () => {
     const selector = { matchExpressions: [{ key: 'a b', operator: 'Exists' as const }] };
-    expect(candidates(target({ selector }), three)).toMatchObject({ nodes: [], needed: 0, problem: expect.stringContaining('"a b" is not a label key') });
+    expect(candidates(target({ selector }), three)).toMatchObject({
+      nodes: [],
+      needed: 0,
+      problem: expect.stringContaining('"a b" is not a label key'),
+    });
   });
 });
 
@@ -118,7 +171,9 @@ test('property: the order of nodes and a restart change nothing', () => {
   const nodes = Array.from({ length: 8 }, (_, i) => node(`n${i}`, { ready: i % 3 !== 0, unschedulable: i === 4 }));
   fc.assert(
     fc.property(fc.shuffledSubarray(nodes, { minLength: 8 }), (shuffled) => {
-      expect(candidates(target({ selector: {}, count: 3 }), shuffled)).toEqual(candidates(target({ selector: {}, count: 3 }), nodes));
+      expect(candidates(target({ selector: {}, count: 3 }), shuffled)).toEqual(
+        candidates(target({ selector: {}, count: 3 }), nodes),
+      );
     }),
   );
 });
@@ -131,18 +186,34 @@ describe('facts of a Node', () => {
       metadata: { name: 'n', uid: 'u', labels: { a: 'b' }, creationTimestamp: '2026-01-01T00:00:00Z' },
       spec: { unschedulable: true, taints: [{ key: 'k', effect: 'NoSchedule' }] },
       status: {
-        conditions: [{ type: 'Ready', status: 'True', message: 'ok' }, { type: 'DiskPressure', status: 'True' }, { type: 'MemoryPressure', status: 'False' }],
+        conditions: [
+          { type: 'Ready', status: 'True', message: 'ok' },
+          { type: 'DiskPressure', status: 'True' },
+          { type: 'MemoryPressure', status: 'False' },
+        ],
         allocatable: { cpu: '7500m', 'ephemeral-storage': '10Gi', odd: 'many' },
         nodeInfo: { operatingSystem: 'linux', architecture: 'arm64' },
       },
     });
-    expect(facts).toMatchObject({ ready: true, unschedulable: true, pressure: ['DiskPressure'], allocatable: { cpu: 7.5, 'ephemeral-storage': 10 * 2 ** 30 }, os: 'linux', arch: 'arm64', taints: [{ key: 'k', value: '', effect: 'NoSchedule' }] });
+    expect(facts).toMatchObject({
+      ready: true,
+      unschedulable: true,
+      pressure: ['DiskPressure'],
+      allocatable: { cpu: 7.5, 'ephemeral-storage': 10 * 2 ** 30 },
+      os: 'linux',
+      arch: 'arm64',
+      taints: [{ key: 'k', value: '', effect: 'NoSchedule' }],
+    });
     expect(facts.allocatable).not.toHaveProperty('odd');
   });
   test('a node that is being deleted or says nothing is not Ready', () => {
     const bare = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n' } };
     expect(nodeFacts(bare).ready).toBe(false);
-    const going = { ...bare, metadata: { name: 'n', deletionTimestamp: 'x' }, status: { conditions: [{ type: 'Ready', status: 'True' }] } };
+    const going = {
+      ...bare,
+      metadata: { name: 'n', deletionTimestamp: 'x' },
+      status: { conditions: [{ type: 'Ready', status: 'True' }] },
+    };
     expect(nodeFacts(going).ready).toBe(false);
   });
 });
