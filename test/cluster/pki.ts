@@ -78,8 +78,8 @@ interface RsaPair {
 function blank(request: CertificateRequest, publicKey: string): forge.pki.Certificate {
   const cert = forge.pki.createCertificate();
   cert.publicKey = forge.pki.publicKeyFromPem(publicKey);
-  // A leading zero bit keeps the number positive, as DER wants it.
-  cert.serialNumber = `00${randomBytes(16).toString('hex')}`;
+  // The first byte is neither zero nor negative: of a number that begins with zeros forge takes one off, and Go reads none with more.
+  cert.serialNumber = `01${randomBytes(15).toString('hex')}`;
   cert.validity.notBefore = new Date(Date.now() - BACKDATE_MS);
   cert.validity.notAfter = new Date(Date.now() + LIFETIME_MS);
   cert.setSubject([
