@@ -171,6 +171,16 @@ export class Caches {
     await Promise.all(core.map((r) => r.synced));
   }
 
+  /** Resolves when checks can be answered; never while Kueue is not installed. */
+  async checksSynced(): Promise<void> {
+    await Promise.all([this.workloads.synced, this.checks.synced]);
+  }
+
+  /** Whether checks can be answered. Queues and flavors have no say in that: a list of them that fails must hold nobody. */
+  get checksKnown(): boolean {
+    return this.workloads.hasSynced && this.checks.hasSynced;
+  }
+
   /** Resolves when all of Kueue is known that decides about gangs; never while Kueue is not installed. */
   async gangsSynced(): Promise<void> {
     await Promise.all([...this.#optional].map((r) => r.synced));

@@ -12,6 +12,7 @@ import type { Metrics } from '../observe/metrics.js';
 import type { ActuatorOptions } from './actions.js';
 import { Actuator } from './actions.js';
 import { Caches } from './caches.js';
+import { canonical } from './decide-gang.js';
 import { GangViews } from './gang-views.js';
 import { GangReconciler } from './gangs.js';
 import { Guard } from './guard.js';
@@ -105,10 +106,10 @@ export class Manager {
       new WorkQueue({ name, concurrency, reconcile, clock, log, metrics });
     // Nothing is said about a gang before all is known that decides about it; `lead` brings every key back then.
     const whenKnown =
-      (reconcile: (key: string) => Promise<Result>) =>
+      (known: () => boolean, reconcile: (key: string) => Promise<Result>) =>
       async (key: string): Promise<Result> => {
         const gang = caches.workloads.get(key)?.gang;
-        if (!caches.gangsKnown) return {};
+        if (!known()) return {};
         return gang !== undefined && views.awaitsJob(gang, clock.now()) ? { after: JOB_LOOK_MS } : reconcile(key);
       };
     this.#queues = {
@@ -116,7 +117,10 @@ export class Manager {
       gangs: queue(
         'gangs',
         4,
-        whenKnown((key) => gangs.reconcile(key)),
+        whenKnown(
+          () => caches.gangsKnown,
+          (key) => gangs.reconcile(key),
+        ),
       ),
       prewarms: queue('prewarms', 8, async (key) => {
         const prewarm = caches.prewarms.get(key);
@@ -125,7 +129,10 @@ export class Manager {
       checks: queue(
         'checks',
         8,
-        whenKnown((key) => checks.reconcile(key)),
+        whenKnown(
+          () => caches.checksKnown,
+          (key) => checks.reconcile(key),
+        ),
       ),
       admissionChecks: queue('admission-checks', 1, (key) => admissionChecks.reconcile(key)),
       policies: queue('policies', 1, (key) => policies.reconcile(key)),
@@ -143,7 +150,10 @@ export class Manager {
     await this.#caches.coreSynced();
     for (const queue of Object.values(this.#queues)) queue.start();
     this.#queues.plan.add(PLAN);
-    // Not awaited: without Kueue this never comes, and prewarms made by hand need none of it.
+    // Not awaited: without Kueue these never come, and prewarms made by hand need none of it.
+    void this.#caches.checksSynced().then(() => {
+      for (const { key } of this.#caches.workloads.list()) this.#queues.checks.add(key);
+    });
     void this.#caches.gangsSynced().then(() => this.reconsider());
   }
 
@@ -188,13 +198,17 @@ export class Manager {
       plan();
       this.#workload(key);
       const gang = (now ?? before)?.gang;
+      // Of several Workloads of one job the next in line speaks for it when one goes.
+      for (const w of gang === undefined ? [] : workloads.byIndex('job', gang.ref.uid)) if (w.key !== key) this.#workload(w.key);
       const prewarm = gang === undefined ? undefined : this.#views.prewarmOf(gang);
       if (prewarm !== undefined) this.#queues.prewarms.add(`${prewarm.metadata.namespace ?? ''}/${prewarm.metadata.name}`);
     });
-    jobs.onChange((_key, now) => {
+    jobs.onChange((_key, now, before) => {
+      if (canonical(now?.annotations) !== canonical(before?.annotations)) plan();
       for (const w of now === undefined ? [] : workloads.byIndex('job', now.uid)) this.#workload(w.key);
     });
-    namespaces.onChange((key) => {
+    namespaces.onChange((key, now, before) => {
+      if (canonical(now) !== canonical(before)) plan();
       for (const w of workloads.byIndex('namespace', key)) this.#workload(w.key);
     });
     checks.onChange((name) => {

@@ -60,7 +60,9 @@ export function planAll(input: PlanningInput): { grants: Plan['grants']; plans: 
     input.world,
     input.config.budgets,
   );
-  const plans = views.map(
+  // Of a gang that is not known yet nothing is told: a status written from that would stay.
+  const known = views.filter((_view, i) => input.prewarms[i]?.gangUnknown === false);
+  const plans = known.map(
     ({ planned, plan: view }) => [planned.key, { ...view, progress: result.progress.get(planned.key) }] as const,
   );
   return { grants: result.grants, plans: new Map(plans) };

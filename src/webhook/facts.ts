@@ -31,11 +31,14 @@ interface PrewarmView {
 
 /**
  * How long a replica counts as up to date without a word from the API server, which sends a bookmark a minute; and how long where
- * it knows that it cannot follow. A restarting API server has every replica reconnect within seconds, and they shall not all
- * become unready for that.
+ * it knows that it cannot follow: that minute, and half a minute of trouble. An API server that is away has all replicas in
+ * trouble at once, and when it returns Pods come at once: they shall find replicas that are ready.
  */
 const SILENCE_MS = 150_000;
-const TROUBLE_MS = 15_000;
+const TROUBLE_MS = 90_000;
+
+/** Reconnects soon, for the same reason; three watches of a few replicas are no load. */
+const PACE = { backoffMs: [200, 3_000] } as const;
 
 /** How long a Pod may wait for a namespace that was made a moment ago and is not cached yet. */
 const NAMESPACE_LOOKUP_MS = 300;
@@ -54,7 +57,7 @@ export class Facts {
   constructor(options: FactsOptions) {
     this.#options = options;
     const { client, clock, log, metrics } = options;
-    const shared = { client, clock, log, metrics };
+    const shared = { client, clock, log, metrics, pace: PACE };
     this.#policies = new Reflector<PolicyReading>({ ...shared, resource: RESOURCE.accelerationPolicies, project: readPolicy });
     this.#namespaces = new Reflector<NamespaceFacts>({ ...shared, resource: RESOURCE.namespaces, project: namespaceFacts });
     this.#prewarms = new Reflector<PrewarmView>({

@@ -172,9 +172,6 @@ describe('a new leader', () => {
     RESOURCE.workloads,
     RESOURCE.admissionChecks,
     RESOURCE.prewarmCheckConfigs,
-    RESOURCE.clusterQueues,
-    RESOURCE.localQueues,
-    RESOURCE.resourceFlavors,
     RESOURCE.accelerationPolicies,
     RESOURCE.namespaces,
     RESOURCE.nodes,
@@ -188,6 +185,23 @@ describe('a new leader', () => {
     await clock.advance(2_000);
     expect(written(api)).toContain('apply imageprewarms');
     expect(JSON.stringify(api.writes)).not.toContain('not opted in');
+  });
+
+  // Where a gang may run decides what is warmed, not whether a check is answered: a list that fails must hold nobody.
+  const placing = [RESOURCE.clusterQueues, RESOURCE.localQueues, RESOURCE.resourceFlavors].map((r) => r.plural);
+  test.each(placing)('asks for nothing to be warmed until %s are known, and then for all of it', async (plural) => {
+    const { api, clock } = await lead([plural]);
+    await clock.advance(600_000);
+    expect(new Set(written(api))).toEqual(new Set(['patch workloads']));
+    expect(JSON.stringify(api.writes)).not.toContain('"Ready"');
+    api.give(plural);
+    await clock.advance(2_000);
+    expect(written(api)).toContain('apply imageprewarms');
+  });
+  test.each(placing)('lets a gang go that did not opt in although %s are not known', async (plural) => {
+    const { api } = await lead([plural], { ...OBJECTS, [RESOURCE.jobs.plural]: [raw(meta('train'), {})] });
+    expect(new Set(written(api))).toEqual(new Set(['patch workloads']));
+    expect(JSON.stringify(api.writes)).toContain('not opted in');
   });
 
   test('the control: a gang whose Job does not opt in is let go at once', async () => {

@@ -134,6 +134,11 @@ describe('what is pulled and kept', () => {
     expect(outcome([given], change, { n1: WARM }).nodes).toEqual(kept);
   });
 
+  test('of a gang about which not all is known nothing is told, while one without a gang has its plan', () => {
+    expect(outcome([ofGang({ gangUnknown: true })]).plan).toBeUndefined();
+    expect(outcome([entry()]).plan).toBeDefined();
+  });
+
   test('nothing at all for nobody', () => expect(outcome([]).grants.size).toBe(0));
   test('two that want one image share its pullers', () => {
     const { grants, nodes } = outcome([entry(), entry(prewarm({ name: 'q' }))]);
