@@ -163,7 +163,7 @@ export class Engine {
     this.problem =
       this.#port.storedImage(stored) === step.image
         ? undefined
-        : `the API server does not keep image volumes (DaemonSet ${name}): Kubernetes 1.36, or the feature gate ImageVolume, is needed`;
+        : `the API server does not keep image volumes (DaemonSet ${name}): Kubernetes 1.35 or newer, or the feature gate ImageVolume, is needed`;
     if (this.problem !== undefined) throw new Unkept(this.problem);
   }
 }
