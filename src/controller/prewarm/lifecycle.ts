@@ -30,7 +30,7 @@ export function gangServed({ gang }: GangView, now: number, retainAfterAdmission
 
 /** Whether pullers hold images for a prewarm, by its `retain`. */
 function retained({ prewarm, gang, now, retainAfterAdmissionMs }: LifecycleInput): boolean {
-  if (isGone(prewarm, gang) && wasServed(prewarm)) return prewarm.spec.retain === 'Always';
+  if (isGone(prewarm, gang)) return prewarm.spec.retain === 'Always' || mayReturn(prewarm, now, retainAfterAdmissionMs);
   switch (prewarm.spec.retain) {
     case 'Always':
       return true;
@@ -53,6 +53,15 @@ function wasServed({ status }: ImagePrewarm): boolean {
   return isTrue(status?.conditions, 'Released') || status?.conditions?.find((c) => c.type === 'Ready')?.reason === 'Finished';
 }
 
+/**
+ * Whether images are still held for a job without a Workload, which may get another one. Nobody tells when the old one went, and
+ * the release of a gang that ran unseen was never written, so the time counts from when its images were warm.
+ */
+function mayReturn(prewarm: ImagePrewarm, now: number, retainMs: number): boolean {
+  const warmAt = Date.parse(prewarm.status?.completionTime ?? '');
+  return prewarm.spec.retain !== 'Never' && !wasServed(prewarm) && !Number.isNaN(warmAt) && now < warmAt + retainMs;
+}
+
 /** A pure function of objects and time: after a restart the same pullers are kept and none is pulled twice. */
 export function lifecycle(input: LifecycleInput): Lifecycle {
   const { prewarm, gang } = input;
@@ -68,31 +77,48 @@ export function lifecycle(input: LifecycleInput): Lifecycle {
 
 /** What keeps new pulls from beginning while everything that is there is kept. */
 function obstacle(input: LifecycleInput): Lifecycle['why'] {
-  const { prewarm, gang, now, deadlineMs } = input;
+  const { prewarm, gang } = input;
   const { suspend, retain } = prewarm.spec;
   if (suspend) return 'Suspended';
   // Pods of an admitted gang pull for themselves; a puller elsewhere would only compete with them.
   if (gang?.gang.state.admitted === true && retain !== 'WhileGangRuns' && retain !== 'Always') return 'Finished';
-  return placeOf(input) ?? (overdue(prewarm, now, deadlineMs) ? 'DeadlineExceeded' : undefined);
+  return placeOf(input) ?? (outOfTime(input) ? 'DeadlineExceeded' : undefined);
 }
 
 /** A gang that has quota is past the line; one that has no place in any line would be warmed for nothing. */
 function placeOf({ prewarm, gang, gangsAheadPerQueue }: LifecycleInput): Lifecycle['why'] {
   const unqueued = prewarm.spec.retain === 'Always' ? undefined : 'NotQueued';
   if (gang === undefined) return isGone(prewarm, gang) ? unqueued : undefined;
-  const { reservedAt, admitted, finished } = gang.gang.state;
-  if (reservedAt !== undefined || admitted || finished) return undefined;
+  if (!isWaiting(gang)) return undefined;
   if (gang.position === undefined) return unqueued;
   return gang.position >= gangsAheadPerQueue ? 'QueuePosition' : undefined;
 }
 
+/** Whether a gang merely stands in its queue: no quota is held for it. */
+function isWaiting({ gang: { state } }: GangView): boolean {
+  return state.reservedAt === undefined && !state.admitted && !state.finished;
+}
+
 /**
- * Whether a prewarm took longer than it may, counted from `startTime`, which the status takes back whenever nothing may pull. One
- * that was Ready once keeps its nodes warm without a limit.
+ * A gang that waits in its queue loses nothing by trying on: a registry that was away for an hour must not leave it cold for good,
+ * and the back-off of kubelets and of the ramp bounds the cost. Once it holds quota it has a full deadline from then on.
  */
-export function overdue(prewarm: ImagePrewarm, now: number, deadlineMs: number): boolean {
+function outOfTime({ prewarm, gang, now, deadlineMs }: LifecycleInput): boolean {
+  if (gang !== undefined && isWaiting(gang)) return false;
+  return overdue(prewarm, now, { deadlineMs, notBefore: gang?.gang.state.reservedAt });
+}
+
+/**
+ * Whether a prewarm took longer than it may, counted from `startTime`, which the status takes back whenever nothing may pull, or
+ * from `notBefore` (epoch ms) if that is later. One that was Ready once keeps its nodes warm without a limit.
+ */
+export function overdue(
+  prewarm: ImagePrewarm,
+  now: number,
+  { deadlineMs, notBefore = 0 }: { deadlineMs: number; notBefore?: number | undefined },
+): boolean {
   const { spec, status } = prewarm;
-  const start = Date.parse(status?.startTime ?? '');
+  const start = Math.max(Date.parse(status?.startTime ?? ''), notBefore);
   if (Number.isNaN(start) || status?.completionTime !== undefined || isTrue(status?.conditions, 'Ready')) return false;
   if (spec.retain === 'Always' && spec.activeDeadlineSeconds === undefined) return false;
   return now >= start + (spec.activeDeadlineSeconds === undefined ? deadlineMs : spec.activeDeadlineSeconds * 1000);

@@ -53,7 +53,7 @@ function no(reason: ReadyReason, message: string, hopeless = false): Verdict {
   return { ready: false, reason, message, hopeless, unresolvedReason: 'Resolving' };
 }
 
-function spec({ candidates, prewarm }: PrewarmSnapshot, lifecycle: Lifecycle): Verdict | undefined {
+function spec({ candidates, prewarm, gang }: PrewarmSnapshot, lifecycle: Lifecycle): Verdict | undefined {
   if (candidates.problem !== undefined) return no('Invalid', candidates.problem, true);
   const names = prewarm.spec.targets.map((t) => t.name);
   const twice = names.find((n, i) => names.indexOf(n) !== i);
@@ -64,7 +64,11 @@ function spec({ candidates, prewarm }: PrewarmSnapshot, lifecycle: Lifecycle): V
       'the Workload of the gang is not active (spec.active is false); its images are not held until it is queued again',
     );
   if (lifecycle.why === 'OptedOut') return no('Finished', 'the gang is not, or no longer, opted in; its images are not held');
-  if (!lifecycle.keep) return no('Finished', 'the gang has its images; they are no longer held');
+  if (!lifecycle.keep) {
+    const why =
+      gang === undefined && prewarm.spec.gangRef !== undefined ? 'the gang has no Workload any more' : 'the gang has its images';
+    return no('Finished', `${why}; they are no longer held`);
+  }
   if (lifecycle.why === 'Suspended') return no('Suspended', 'spec.suspend is true: nothing new is pulled');
   return undefined;
 }

@@ -4,7 +4,7 @@ import { currentWorkload } from '../../../src/controller/gang-views.js';
 import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
 import type { LifecycleInput } from '../../../src/controller/prewarm/lifecycle.js';
 import { lifecycle } from '../../../src/controller/prewarm/lifecycle.js';
-import { conditionOf, gang, GANG_REF, prewarm, T0 } from './fixtures.js';
+import { conditionOf, gang, GANG_REF, iso, prewarm, T0 } from './fixtures.js';
 
 const input = (change: Partial<LifecycleInput> = {}): LifecycleInput => ({
   prewarm: prewarm(),
@@ -23,7 +23,16 @@ describe('a job whose Workload is gone', () => {
     input({ prewarm: prewarm(status, { gangRef: GANG_REF, ...spec }) });
   const rows: [string, LifecycleInput, object][] = [
     ['positive control: an object made by hand has no Workload and is pulled', input(), PULLS],
-    ['before it ran: nothing new is pulled, what is there waits for its return', gone(), KEEPS],
+    [
+      'warm a moment ago: nothing new is pulled, what is there waits for its return',
+      gone({ completionTime: iso(T0 - 899_000) }),
+      KEEPS,
+    ],
+    ['warm long ago: its release may never have been written', gone({ completionTime: iso(T0 - 900_000) }), DROPS],
+    ['warm long ago, WhileGangRuns', gone({ completionTime: iso(T0 - 900_000) }, { retain: 'WhileGangRuns' }), DROPS],
+    ['warm a moment ago, Never', gone({ completionTime: iso(T0 - 1_000) }, { retain: 'Never' }), DROPS],
+    ['never warm: nothing is there to wait with', gone(), DROPS],
+    ['negative twin: made by hand and warm long ago', input({ prewarm: prewarm({ completionTime: iso(T0 - 900_000) }) }), PULLS],
     ['after it was let go: nothing is held', gone({ conditions: [conditionOf('Released', true, 'WarmVerified')] }), DROPS],
     ['after it ended: nothing is held', gone({ conditions: [conditionOf('Ready', false, 'Finished')] }), DROPS],
     [
@@ -55,6 +64,28 @@ describe('a gang without a place in a queue', () => {
       'too far back, Always: base images wait their turn too',
       input({ prewarm: prewarm({}, { retain: 'Always' }), gang: gang({ position: 8 }) }),
       { ...KEEPS, why: 'QueuePosition' },
+    ],
+  ];
+  test.each(rows)('%s', (_title, given, expected) => expect(lifecycle(given)).toEqual(expected));
+});
+
+describe('a gang whose prewarm takes longer than it may', () => {
+  const late = prewarm({ startTime: iso(T0 - 7_200_000) }, { gangRef: GANG_REF });
+  const own = prewarm({ startTime: iso(T0 - 7_200_000) }, { gangRef: GANG_REF, activeDeadlineSeconds: 60 });
+  const over = { mayPull: false, keep: true, why: 'DeadlineExceeded' };
+  const reserved = (agoMs: number) => gang({}, { reservedAt: T0 - agoMs });
+  const rows: [string, LifecycleInput, object][] = [
+    ['while it waits in its queue it tries on', input({ prewarm: late, gang: gang({ position: 0 }) }), PULLS],
+    ['while it waits, with a time of its own', input({ prewarm: own, gang: gang({ position: 0 }) }), PULLS],
+    ['just reserved: its time begins with the quota', input({ prewarm: late, gang: reserved(0) }), PULLS],
+    ['reserved for less than it may take', input({ prewarm: late, gang: reserved(599_999) }), PULLS],
+    ['negative twin: reserved for longer', input({ prewarm: late, gang: reserved(600_000) }), over],
+    ['negative twin: reserved for longer than its own time', input({ prewarm: own, gang: reserved(60_000) }), over],
+    ['negative twin: made by hand', input({ prewarm: prewarm({ startTime: iso(T0 - 7_200_000) }) }), over],
+    [
+      'pulls that began after the reservation have their time from then on',
+      input({ prewarm: prewarm({ startTime: iso(T0 - 599_000) }, { gangRef: GANG_REF }), gang: reserved(3_600_000) }),
+      PULLS,
     ],
   ];
   test.each(rows)('%s', (_title, given, expected) => expect(lifecycle(given)).toEqual(expected));

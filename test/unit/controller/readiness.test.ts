@@ -57,6 +57,13 @@ describe('what a gang whose turn has not come reads', () => {
       'its job has no Workload',
     ],
     [
+      'its Workload is gone for long',
+      { ...cold, prewarm: prewarm({ targets: recorded() }, { gangRef: GANG_REF }) },
+      { lifecycle: { mayPull: false, keep: false, why: 'Finished' } },
+      'Finished',
+      'the gang has no Workload any more; they are no longer held',
+    ],
+    [
       'its Workload is not active',
       { ...cold, gang: gang({}, { active: false }) },
       held('Inactive', false),

@@ -70,14 +70,14 @@ describe('the time that a prewarm may take', () => {
   test.each(rows)('%s', (_title, change, more, counts) => {
     const status = after(began(), change, more);
     expect(status.startTime).toBe(counts ? iso(T0) : undefined);
-    expect(overdue(prewarm(status), T0 + HOUR, 600_000)).toBe(counts);
+    expect(overdue(prewarm(status), T0 + HOUR, { deadlineMs: 600_000 })).toBe(counts);
   });
   test('begins anew with the first pull after a pause, and no later', () => {
     const paused = after(began(), idle, pause('Suspended'));
-    expect(overdue(prewarm(paused), T0 + 2 * HOUR, 600_000)).toBe(false);
+    expect(overdue(prewarm(paused), T0 + 2 * HOUR, { deadlineMs: 600_000 })).toBe(false);
     const resumed = after(paused, {}, { now: T0 + 2 * HOUR });
     expect(resumed.startTime).toBe(iso(T0 + 2 * HOUR));
-    expect(overdue(prewarm(resumed), T0 + 3 * HOUR, 600_000)).toBe(true);
+    expect(overdue(prewarm(resumed), T0 + 3 * HOUR, { deadlineMs: 600_000 })).toBe(true);
   });
   test('is kept for people once all nodes were warm', () => {
     const status = after(began({ completionTime: iso(T0 + 1000) }), idle, pause('Suspended'));
