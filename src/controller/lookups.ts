@@ -18,6 +18,14 @@ export interface LookupsOptions {
   clock: Clock;
 }
 
+/** What the images are for. */
+export interface LookupUse {
+  /** Platforms of the nodes that will run them; empty where any will do. */
+  platforms: readonly string[];
+  /** Why Pods will not be given the recorded images; absent where they will. */
+  unpinned?: string | undefined;
+}
+
 /** Longest that one image may take to be looked up, ms. */
 const TIMEOUT_MS = 30_000;
 
@@ -39,20 +47,23 @@ export class Lookups {
   }
 
   /** Looks up what is needed, all at once; failures are answers too. */
-  async look(key: string, prewarm: ImagePrewarm, needs: readonly LookupNeed[], platforms: readonly string[]): Promise<void> {
+  async look(key: string, prewarm: ImagePrewarm, needs: readonly LookupNeed[], use: LookupUse): Promise<void> {
     const known = this.#known.get(key) ?? new Map<string, Lookup>();
     this.#known.set(key, known);
     await Promise.all(
-      needs.map(async (need) => known.set(need.source, await this.#one(need, prewarm.metadata.namespace ?? '', platforms))),
+      needs.map(async (need) => known.set(need.source, await this.#one(need, prewarm.metadata.namespace ?? '', use))),
     );
   }
 
-  async #one({ source, fresh }: LookupNeed, namespace: string, platforms: readonly string[]): Promise<Lookup> {
+  async #one({ source, fresh }: LookupNeed, namespace: string, use: LookupUse): Promise<Lookup> {
     const { registry, clock } = this.#options;
+    const { platforms, unpinned } = use;
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const resolution = await resolveSource(source, registry(), { platforms, fresh, signal });
     if (!resolution.ok)
       return { ok: false, reason: resolution.reason, outcome: resolution.outcome, message: resolution.message, at: clock.now() };
+    // Pods that nobody rewrites run what their templates say: with a variant warm they would still start cold.
+    if (unpinned !== undefined) return this.#plain(resolution);
     return (await this.#variant(resolution, namespace, { platforms, signal })) ?? this.#plain(resolution);
   }
 

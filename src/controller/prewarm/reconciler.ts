@@ -71,12 +71,10 @@ export class PrewarmReconciler {
     // The first plan comes within a moment, and the planner adds this key then.
     if (plan === undefined || prewarm.metadata.deletionTimestamp !== undefined) return {};
     const { budgets } = config();
-    const needs = lookupsNeeded(
-      this.#snapshot(key, prewarm, plan, views.workloadOf(prewarm)),
-      clock.now(),
-      budgets.tagRecheckSeconds * 1000,
-    );
-    if (needs.length > 0 && plan.lifecycle.keep) await lookups.look(key, prewarm, needs, this.#platforms(prewarm));
+    const seen = this.#snapshot(key, prewarm, plan, views.workloadOf(prewarm));
+    const needs = lookupsNeeded(seen, clock.now(), budgets.tagRecheckSeconds * 1000);
+    if (needs.length > 0 && plan.lifecycle.keep)
+      await lookups.look(key, prewarm, needs, { platforms: this.#platforms(prewarm), unpinned: seen.unpinned });
     // Looking takes time: what is decided must come from what is known now.
     if (caches.prewarms.get(key)?.metadata.resourceVersion !== prewarm.metadata.resourceVersion) return { after: 0 };
     const latest = planner.planOf(key) ?? plan;

@@ -3,6 +3,7 @@ import { defaultConfig } from '../../../src/config/load.js';
 import type { Action } from '../../../src/controller/actions.js';
 import type { WorkloadView } from '../../../src/controller/gang-sources/kueue.js';
 import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
+import type { LookupUse, Lookups } from '../../../src/controller/lookups.js';
 import { Guard } from '../../../src/controller/guard.js';
 import { signatureOf } from '../../../src/controller/planning.js';
 import type { Lifecycle } from '../../../src/controller/prewarm/lifecycle.js';
@@ -44,6 +45,8 @@ interface Situation {
   cached?: WorkloadView | undefined;
   live?: (guard: Guard) => Promise<WorkloadView | undefined>;
   write?: () => Promise<unknown>;
+  look?: Lookups['look'];
+  namespaceLabels?: Record<string, string>;
 }
 /** The reconciler among doubles that know one object, warm on all nodes, whose tag has moved from digest a to b. */
 function ground({
@@ -52,6 +55,8 @@ function ground({
   cached = workload({ check: 'Pending' }),
   live,
   write,
+  look,
+  namespaceLabels,
 }: Situation) {
   const moving = object ?? prewarm({ targets: recorded() }, { gangRef: GANG_REF });
   const stored = { ...moving, metadata: { ...moving.metadata, uid: 'p-uid', resourceVersion: '5' } };
@@ -66,14 +71,22 @@ function ground({
     concurrency: 1,
   };
   const options = {
-    caches: { prewarms: { get: () => stored }, namespaces: { get: () => undefined }, nodes: { list: () => [] } },
+    caches: {
+      prewarms: { get: () => stored },
+      namespaces: { get: () => ({ labels: namespaceLabels ?? {} }) },
+      nodes: { list: () => [] },
+    },
     views: {
       workloadOf: () => (stored.spec.gangRef === undefined ? undefined : cached),
       viewOf: ({ gang: { state }, hold: { checks } }: WorkloadView, _positions: unknown, intended: boolean) =>
         gang({ position: 0, checked: checks.length > 0, checkReady: intended || checks.some((c) => c.state === 'Ready') }, state),
     },
     planner: { planOf: () => plan, positions: new Map() },
-    lookups: { of: () => new Map([[SOURCE, lookup('b')]]), look: () => Promise.resolve(), forget: () => undefined },
+    lookups: {
+      of: () => new Map(look === undefined ? [[SOURCE, lookup('b')]] : []),
+      look: look ?? (() => Promise.resolve()),
+      forget: () => undefined,
+    },
     actuator: {
       perform: (action: Action) => {
         actions.push(action);
@@ -94,6 +107,30 @@ function ground({
       .flatMap((t) => t.images.map((i) => i.digest));
   return { reconcile: () => reconciler.reconcile('team/p'), actions, guard, digests };
 }
+
+describe('an image that is looked up', () => {
+  const rows: [string, Record<string, string>, ImagePrewarm, boolean][] = [
+    [
+      'for a gang whose namespace is in scope: for Pods that get it',
+      { 'harbinger.dev/accelerate': 'enabled' },
+      prewarm({}, { gangRef: GANG_REF }),
+      true,
+    ],
+    [
+      'for a gang whose namespace is out of scope: for Pods that run the plain image',
+      {},
+      prewarm({}, { gangRef: GANG_REF }),
+      false,
+    ],
+    ['for an object made by hand: it does not say whose Pods', {}, prewarm(), true],
+  ];
+  test.each(rows)('%s', async (_title, namespaceLabels, object, pinned) => {
+    const uses: LookupUse[] = [];
+    const look: Lookups['look'] = (_key, _prewarm, _needs, use) => (uses.push(use), Promise.resolve());
+    await ground({ object, namespaceLabels, look }).reconcile();
+    expect(uses.map((u) => u.unpinned === undefined)).toEqual([pinned]);
+  });
+});
 
 describe('a record that is about to change', () => {
   const rows: [string, WorkloadView | undefined, string][] = [
