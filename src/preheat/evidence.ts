@@ -101,14 +101,18 @@ function runningState(pod: PullerPod, container: ContainerState, runningSince: n
   return { state: 'pulling', inFlight: false, since: pod.createdAt };
 }
 
+/**
+ * How far the clock of a kubelet, which says when a container started, may be ahead of the API server's, which says when a node
+ * joined, ms: by less than this a start on the machine before could look like one on its successor.
+ */
+const CLOCK_SKEW_MS = 300_000;
+
 function problemOfNode(pod: PullerPod, node: NodeFacts | undefined, mayFlow: boolean): PullState | undefined {
   if (node === undefined) return failed('NodeLost', `node ${pod.node} does not exist any more`);
   // A node of the same name that joined after the Pod was made is another machine with an empty disk; where the old Pod object is
-  // still there its kubelet starts it anew, and a start after the joining is of this machine.
-  if (
-    node.createdAt > pod.createdAt &&
-    !(pod.container?.runningSince !== undefined && pod.container.runningSince > node.createdAt)
-  )
+  // still there its kubelet starts it anew, and a start well after the joining is of this machine.
+  const runningSince = pod.container?.runningSince ?? Number.NEGATIVE_INFINITY;
+  if (node.createdAt > pod.createdAt && runningSince < node.createdAt + CLOCK_SKEW_MS)
     return failed('NodeLost', `node ${pod.node} was replaced; the puller belongs to the one before`);
   if (!node.ready)
     return failed('NodeNotReady', `node ${pod.node} is not Ready${node.readyMessage ? `: ${node.readyMessage}` : ''}`, mayFlow);

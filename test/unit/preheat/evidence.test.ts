@@ -22,7 +22,8 @@ describe('proof of warm (P4)', () => {
   });
 
   test('a Pod object that outlived its node and was started by the new one: warm', () => {
-    expect(pullState(puller(), pod(), node('n1', { createdAt: T0 + 1_000 }), at)).toMatchObject({ state: 'warm' });
+    const started = pod({ container: running({ runningSince: T0 + 301_000 }) });
+    expect(pullState(puller(), started, node('n1', { createdAt: T0 + 1_000 }), at)).toMatchObject({ state: 'warm' });
   });
 
   // Each row changes one thing of the proof: without any of them it is not warm.
@@ -32,6 +33,12 @@ describe('proof of warm (P4)', () => {
       'the node is younger than the container: another machine of that name',
       pod(),
       node('n1', { createdAt: T0 + 10_000 }),
+      { state: 'failed', reason: 'NodeLost' },
+    ],
+    [
+      'the container started after the node joined by less than clocks may differ',
+      pod({ container: running({ runningSince: T0 + 300_999 }) }),
+      node('n1', { createdAt: T0 + 1_000 }),
       { state: 'failed', reason: 'NodeLost' },
     ],
     [
