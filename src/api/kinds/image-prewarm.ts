@@ -159,7 +159,10 @@ export const imagePrewarmSpec = z
       .int()
       .min(1)
       .optional()
-      .meta({ description: 'Give up after this time; derived from image size when absent.' }),
+      .meta({
+        description:
+          'Give up after this time; derived from image size when absent. A gang that waits in its queue is tried until quota is reserved.',
+      }),
     ttlSecondsAfterFinished: z
       .int()
       .min(0)
