@@ -20,6 +20,8 @@ import {
   pushImage,
   pushPuller,
   QUEUE,
+  ready,
+  removeJob,
   reserved,
   runningPods,
   SYSTEM,
@@ -88,7 +90,10 @@ describe('least privilege', () => {
   beforeAll(async () => {
     cluster = await Cluster.start({ name: 'it-privileges', kueue: true, nodes: { fake: 2 }, say: () => undefined });
     await cluster.client.apply(namespace);
-    const harbinger = await cluster.installHarbinger({ pullerImage: await pushPuller(cluster) });
+    const harbinger = await cluster.installHarbinger({
+      pullerImage: await pushPuller(cluster),
+      config: { budgets: { tagRecheckSeconds: 1 } },
+    });
     await cluster.kueueQueue({ name: QUEUE, namespace: NS, quota: { cpu: '4' }, checks: [CHECK] });
     await checksAndPolicies();
     await byHand();
@@ -96,6 +101,7 @@ describe('least privilege', () => {
       await end();
       await runningPods(cluster, 'warmed', 2);
     });
+    await moved();
     await held('orphaned', '8s', async (end) => {
       await harbinger.controllers[0]?.kill();
       await workloadOf(cluster, 'orphaned', admitted, 60_000);
@@ -132,6 +138,16 @@ describe('least privilege', () => {
       spec: { targets, ttlSecondsAfterFinished: 0 },
     });
     await cluster.client.untilGone(PREWARM, `${NS}/by-hand`);
+  }
+
+  /** A gang that waits for more than there is, whose tag moves meanwhile: before its record changes the Workload is asked for. */
+  async function moved(): Promise<void> {
+    const { image, digest } = await pushImage(cluster, 'moved');
+    await cluster.client.create(gang('moved', image, { pods: 2, cpu: '2', annotations: prewarm() }));
+    await prewarmOf(cluster, 'moved', ready);
+    await pushImage(cluster, 'moved', { seed: 'moved again' });
+    await prewarmOf(cluster, 'moved', (p) => p['status'].targets[0].images[0].digest !== digest, 60_000);
+    await removeJob(cluster, 'moved');
   }
 
   /** A gang that is held with quota while no pull ends; `end` lets them end. */
