@@ -16,7 +16,7 @@ export function costsOf(settings: Settings): string[] {
   ];
   if (missingTools(real ? ALL_TOOLS : CONTROL_PLANE_TOOLS).length > 0) {
     lines.push(
-      'Before that, once on this machine, the test tools are built from source: about 10 minutes on two cores and 12 GB of disk.',
+      'Before that, once on this machine, the test tools are built from source: 10 to 15 minutes on two cores and 7 GB of disk.',
     );
   }
   return lines;

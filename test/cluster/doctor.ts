@@ -86,7 +86,7 @@ function toolCache(): Finding {
     what: 'test tools',
     verdict: 'warn',
     found: `${missing.length} of ${ALL_TOOLS.length} not built yet: ${missing.join(', ')}`,
-    fix: 'the first make demo or make test builds them: up to 10 minutes and 12 GB on two cores',
+    fix: 'the first make demo or make test builds them: 10 to 15 minutes and 7 GB on two cores',
   };
 }
 

@@ -119,8 +119,8 @@ async function buildMissing(tools: readonly Placed[], say: (line: string) => voi
   const total = todo.reduce((sum, t) => sum + t.weight, 0);
   say(`tools: ${todo.length} to build from pinned Go modules: ${todo.map((t) => t.name).join(', ')}`);
   say(
-    `tools: up to ${minutes(total)} on two cores when Go's caches are empty, much less when they are warm; once per machine. ` +
-      `Disk: up to 12 GB (Go's build cache 7, its modules 4, programs 0.8) in ${cacheRoot()} and Go's own caches`,
+    `tools: ${minutes(total)} on two idle cores, twice that on busy ones, when Go's caches are empty; much less when they are warm. Once per machine. ` +
+      `Disk: up to 7 GB (Go's build cache 4.4, its modules 1.9, programs 0.7) in ${cacheRoot()} and Go's own caches`,
   );
   const progress = new Progress(total, say);
   for (const [index, tool] of todo.entries()) {
