@@ -1,12 +1,12 @@
 import type { ImagePrewarmStatus } from '../api/kinds/image-prewarm.js';
 import type { Condition } from '../api/conditions.js';
+import type { PolicyStatus } from '../api/kinds/acceleration-policy.js';
 import { API_VERSION, FIELD_MANAGER } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
 import type { KubePort, ObjectName, PatchOp } from '../kube/port.js';
 import { RESOURCE, apiVersionOf } from '../kube/resources.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
-import type { PolicyStatus } from './policies.js';
 
 /** A namespaced object whose state was read at `resourceVersion`: a write that comes too late fails with a conflict. */
 interface Seen {

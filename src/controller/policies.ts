@@ -1,6 +1,6 @@
-import type { Condition } from '../api/conditions.js';
 import { setCondition } from '../api/conditions.js';
 import { formatTime } from '../api/duration.js';
+import type { PolicyStatus } from '../api/kinds/acceleration-policy.js';
 import type { HarbingerConfig } from '../config/schema.js';
 import type { Cache } from '../kube/port.js';
 import type { RawObject } from '../kube/reflector.js';
@@ -15,11 +15,6 @@ export interface PolicyView {
   reading: PolicyReading;
   generation: number;
   status: PolicyStatus;
-}
-
-export interface PolicyStatus {
-  observedGeneration?: number;
-  conditions: Condition[];
 }
 
 /** Reads with the eyes of the webhook: what is Ready here is what it evaluates. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Condition } from '../conditions.js';
 import { conditionsSchema, labelSelectorSchema, quantitySchema } from './common.js';
 import type { KubeMeta } from './common.js';
 
@@ -95,3 +96,9 @@ export const accelerationPolicyStatus = z
 
 export type AccelerationPolicySpec = z.infer<typeof accelerationPolicySpec>;
 export type VariantRule = AccelerationPolicySpec['variants'][number];
+
+/** The status as it is written: conditions are always there. */
+export interface PolicyStatus {
+  observedGeneration?: number;
+  conditions: Condition[];
+}
