@@ -155,14 +155,10 @@ export const imagePrewarmSpec = z
       .default('UntilGangStarts')
       .meta({ description: 'How long pullers keep the images from garbage collection.' }),
     spareNodes: z.int().min(0).max(1000).default(0).meta({ description: 'Nodes to warm beyond those that the gang needs.' }),
-    activeDeadlineSeconds: z
-      .int()
-      .min(1)
-      .optional()
-      .meta({
-        description:
-          'Give up after this time; derived from image size when absent. A gang that waits in its queue is tried until quota is reserved.',
-      }),
+    activeDeadlineSeconds: z.int().min(1).optional().meta({
+      description:
+        'Give up after this time; derived from image size when absent. A gang that waits in its queue is tried until quota is reserved.',
+    }),
     ttlSecondsAfterFinished: z
       .int()
       .min(0)
