@@ -34,6 +34,7 @@ export async function explain(options: ExplainOptions): Promise<Explanation> {
     namespace: { name: 'default', labels: namespaceLabels, annotations: {} },
     records: [],
     policies,
+    chain: [undefined],
   };
   const question = questionsOf(situation)[0];
   const found = question === undefined ? undefined : await look(question, options);

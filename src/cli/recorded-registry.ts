@@ -6,7 +6,7 @@ import { parseConfig, parseManifest } from '../images/manifest.js';
 import { format, parseReference } from '../images/reference.js';
 import type { Reference } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
-import type { ImageConfig, ManifestFact, RegistryPort } from '../images/registry-port.js';
+import type { ImageConfig, ManifestFact, ReferrersFact, RegistryPort } from '../images/registry-port.js';
 
 /** One answer of a registry: a manifest, an index or a config, or the status of a refusal. */
 interface Recorded {
@@ -51,6 +51,11 @@ export class RecordedRegistry implements RegistryPort {
       if (!parsed.ok) throw refused(reference, `the config ${digest} cannot be used: ${parsed.problem}`);
       return parsed.config;
     });
+  }
+
+  /** Recorded as `{"referrersOf": "repo@digest", "body": index}`; nothing recorded means that nothing refers to it. */
+  referrers(): Promise<ReferrersFact> {
+    return Promise.resolve({ referrers: [], how: 'unsupported', detail: 'no referrers were recorded' });
   }
 
   #add(text: string, file: string): void {

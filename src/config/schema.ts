@@ -1,11 +1,66 @@
 import { z } from 'zod';
+import { FORMATS } from '../api/kinds/acceleration-policy.js';
 import { labelSelectorSchema, objectName } from '../api/kinds/common.js';
+
+/** Controllers that never compare the images of their Pods with those they asked for. Bare Pods have no such controller. */
+const DEFAULT_OWNERS: string[] = [
+  'Job.batch',
+  'ReplicaSet.apps',
+  'StatefulSet.apps',
+  'DaemonSet.apps',
+  'ReplicationController',
+  'JobSet.jobset.x-k8s.io',
+  'LeaderWorkerSet.leaderworkerset.x-k8s.io',
+  'MPIJob.kubeflow.org',
+  'PyTorchJob.kubeflow.org',
+  'TFJob.kubeflow.org',
+  'XGBoostJob.kubeflow.org',
+  'PaddleJob.kubeflow.org',
+  'JAXJob.kubeflow.org',
+  'TrainJob.trainer.kubeflow.org',
+  'RayCluster.ray.io',
+  'RayJob.ray.io',
+  'Job.batch.volcano.sh',
+  'AppWrapper.workload.codeflare.dev',
+  'SparkApplication.sparkoperator.k8s.io',
+  'RoleBasedGroup.workloads.x-k8s.io',
+  'PodClique.grove.io',
+];
 
 const host = z
   .string()
   .min(1)
   .max(253)
   .regex(/^[A-Za-z0-9.[\]:-]+$/, 'a host, with a port if it is not 443, and without scheme or path');
+
+const credential = z
+  .strictObject({
+    dockerConfigFile: z
+      .string()
+      .min(1)
+      .optional()
+      .meta({ description: 'File in the format of ~/.docker/config.json; read again when it changes.' }),
+    exec: z
+      .strictObject({
+        command: z.string().min(1).meta({ description: 'Path of a kubelet credential provider plugin.' }),
+        args: z.array(z.string().max(1024)).max(32).default([]).meta({ description: 'Its arguments.' }),
+        env: z
+          .record(z.string(), z.string())
+          .default({})
+          .meta({ description: 'Environment variables beside those of Harbinger.' }),
+        timeoutSeconds: z.int().min(1).max(60).default(10).meta({ description: 'The plugin is ended after this time.' }),
+      })
+      .optional()
+      .meta({
+        description:
+          'A program that speaks credentialprovider.kubelet.k8s.io/v1, such as those that kubelets use for the registries of clouds.',
+      }),
+    forPods: z.boolean().default(true).meta({
+      description:
+        "False: images of Pods are looked up with the Pods' own secrets or without any, so that Harbinger's rights show nobody a digest or a variant of a private image.",
+    }),
+  })
+  .refine((c) => (c.dockerConfigFile === undefined) !== (c.exec === undefined), 'exactly one of dockerConfigFile and exec');
 
 const registry = z
   .strictObject({
@@ -25,15 +80,7 @@ const registry = z
         'The host may resolve to a loopback or link-local address; refused otherwise, because the metadata service of a cloud is one.',
     }),
     mirrors: z.array(host).max(8).default([]).meta({ description: 'Hosts that are asked first, in this order.' }),
-    credential: z
-      .strictObject({
-        dockerConfigFile: z
-          .string()
-          .min(1)
-          .meta({ description: 'File in the format of ~/.docker/config.json; read again when it changes.' }),
-      })
-      .optional()
-      .meta({ description: "Harbinger's own read-only credential." }),
+    credential: credential.optional().meta({ description: "Harbinger's own read-only credential; exactly one source." }),
   })
   .meta({ description: 'What to know of one registry.' });
 
@@ -116,6 +163,56 @@ const nodes = z
   })
   .meta({ description: 'Nodes that may be warmed.' });
 
+const capability = z
+  .strictObject({
+    format: z.enum(FORMATS).meta({ description: 'Format that these nodes run although plain nodes do not.' }),
+    nodeSelector: z
+      .record(z.string(), z.string())
+      .optional()
+      .meta({ description: 'Labels of nodes whose snapshotter reads the format, kept by whoever watches the snapshotter.' }),
+    runtimeClass: objectName
+      .optional()
+      .meta({ description: 'The nodes that scheduling.nodeSelector of this RuntimeClass selects, instead of nodeSelector.' }),
+    condition: z.string().min(1).max(316).optional().meta({
+      description: 'Node condition that has to be True as well, with a heartbeat that is young enough.',
+    }),
+    heartbeatSeconds: z
+      .int()
+      .min(10)
+      .max(86_400)
+      .default(600)
+      .meta({ description: 'Oldest heartbeat of the condition that still counts.' }),
+  })
+  .refine(
+    (c) => (c.nodeSelector === undefined) !== (c.runtimeClass === undefined),
+    'exactly one of nodeSelector and runtimeClass',
+  )
+  .meta({ description: 'Which nodes read a format that is not portable.' });
+
+const rewrite = z
+  .strictObject({
+    imageVolumes: z.boolean().default(false).meta({
+      description:
+        'Image volumes of Pods get variants too; only of portable formats, because kubelets mount them in their own way.',
+    }),
+    ephemeralContainers: z.boolean().default(false).meta({
+      description: 'Containers that kubectl debug adds get variants too; only of portable formats.',
+    }),
+    podSecrets: z.enum(['Off', 'WhereAllowed']).default('Off').meta({
+      description:
+        'WhereAllowed: images are looked up with the pull secrets of the Pod first, in namespaces that let the webhook get them.',
+    }),
+    owners: z
+      .array(z.string().regex(/^(\*|[A-Za-z0-9]+(\.[a-z0-9.-]+)?)$/))
+      .max(200)
+      .default(DEFAULT_OWNERS)
+      .meta({
+        description:
+          'Controllers (Kind.group, or * for all) whose Pods may be changed. Others compare their Pods with what they asked for and would make them again and again.',
+      }),
+  })
+  .meta({ description: 'Whose images the webhook may change.' });
+
 /** The one configuration file of all processes; docs/spec/config.md is generated from it. */
 export const harbingerConfig = z
   .strictObject({
@@ -135,6 +232,12 @@ export const harbingerConfig = z
     budgets: budgets.prefault({}),
     nodes: nodes.prefault({}),
     pullers: pullers.prefault({}),
+    rewrite: rewrite.prefault({}),
+    capabilities: z
+      .array(capability)
+      .max(32)
+      .default([])
+      .meta({ description: 'Which nodes read formats that are not portable: nydus alone, overlaybd.' }),
     dragonfly: z
       .array(z.strictObject({ name: z.string().min(1).max(63).meta({ description: 'Name that prewarms refer to.' }) }))
       .max(0, 'is not supported yet')

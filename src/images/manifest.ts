@@ -54,7 +54,7 @@ export function parseConfig(text: string): ParsedConfig {
   const body = parseObject(text);
   const [os, architecture] = [string(body?.['os']), string(body?.['architecture'])];
   if (os === undefined || architecture === undefined) return { ok: false, problem: 'its config names no platform' };
-  return { ok: true, config: { platform: platformText(os, architecture, string(body?.['variant'])) } };
+  return { ok: true, config: { platform: platformText(os, architecture, string(body?.['variant'])), diffIds: [], traits: {} } };
 }
 
 /** One bad layer spoils the manifest: sizes and formats are judged over all of them. */

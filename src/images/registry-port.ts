@@ -41,10 +41,27 @@ export interface ManifestFact {
   sizeBytes: number;
 }
 
+/** What a program is made of beside its files. Each is kept as a hash: they are only ever compared. */
+export type Trait = 'created' | 'history' | 'environment' | 'command' | 'entrypoint' | 'labels' | 'user' | 'workingDir';
+
 /** The part of an image config that decisions need. */
 export interface ImageConfig {
   /** `os/architecture[/variant]`. */
   platform: string;
+  /** Digests of the unpacked layers, in order; empty where the config has none. */
+  diffIds: readonly string[];
+  /** Hash of each trait that the config has. */
+  traits: Readonly<Partial<Record<Trait, string>>>;
+}
+
+/** What refers to a manifest (OCI `subject`), as far as its registry can tell. */
+export interface ReferrersFact {
+  /** By digest, without duplicates; `artifactType` is filled in from the config media type where the registry does so. */
+  referrers: readonly Descriptor[];
+  /** `unsupported`: the registry has no referrers API and no fallback tag for the digest; that is not the same as none. */
+  how: 'api' | 'fallback-tag' | 'unsupported';
+  /** One sentence for people. */
+  detail: string;
 }
 
 export interface LookupOptions {
@@ -62,6 +79,11 @@ export interface RegistryPort {
   manifest(reference: Reference, options?: LookupOptions): Promise<ManifestFact>;
   /** Reads the config blob `digest` of an image in the repository of `reference`. */
   config(reference: Reference, digest: string, options?: LookupOptions): Promise<ImageConfig>;
+  /**
+   * Lists what refers to the manifest `digest` in the repository of `reference`. A registry that cannot tell is an answer, not
+   * an error; rule: distribution specification, "Listing Referrers" and "Unavailable Referrers API".
+   */
+  referrers(reference: Reference, digest: string, options?: LookupOptions): Promise<ReferrersFact>;
 }
 
 export type RegistryOutcome = Extract<

@@ -19,6 +19,8 @@ export interface Step {
   candidate?: string;
   detail: string;
   verdict: 'yes' | 'no' | 'unknown' | 'skip';
+  /** Milliseconds that the step took, where time was measured. */
+  ms?: number;
 }
 
 export interface VariantQuestion {
@@ -33,6 +35,10 @@ export interface VariantQuestion {
   /** Platforms of the nodes that the Pod can land on; all platforms of the source when absent. */
   platforms?: readonly string[];
   signal?: AbortSignal;
+  /** Why nodes may be unable to run a format that plain nodes cannot; absent where nothing is known of nodes, which is a doubt. */
+  obstacle?: (format: Format) => string | undefined;
+  /** Milliseconds that never jump, for the time of each step; steps have no time when absent. */
+  now?: () => number;
 }
 
 interface Finding {

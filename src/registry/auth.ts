@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { parseObject, string } from '../api/json.js';
 import type { RegistryConfig } from '../config/schema.js';
+import { fingerprint } from '../images/credential-chain.js';
 import { RegistryError } from '../images/registry-port.js';
 import type { Credential } from '../images/registry-port.js';
 import type { Clock } from '../observe/clock.js';
@@ -17,15 +17,6 @@ const MAX_TOKENS = 2000;
 /** What the distribution specification says of an answer without `expires_in`. */
 const DEFAULT_LIFE_S = 60;
 const MAX_LIFE_S = 3600;
-
-/** A stand-in for a credential in cache keys and logs; cannot be turned back. */
-export function fingerprint(credential: Credential | undefined): string {
-  if (credential === undefined) return '-';
-  return createHash('sha256')
-    .update(JSON.stringify([credential.username, credential.password]))
-    .digest('base64url')
-    .slice(0, 22);
-}
 
 export interface AuthRequest {
   registry: RegistryConfig;

@@ -2,10 +2,10 @@ import { LRUCache } from 'lru-cache';
 import { format } from '../images/reference.js';
 import type { Reference } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
-import type { ImageConfig, LookupOptions, ManifestFact, RegistryPort } from '../images/registry-port.js';
+import type { ImageConfig, LookupOptions, ManifestFact, ReferrersFact, RegistryPort } from '../images/registry-port.js';
 import type { Clock } from '../observe/clock.js';
 import type { Metrics } from '../observe/metrics.js';
-import { fingerprint } from './auth.js';
+import { fingerprint } from '../images/credential-chain.js';
 
 /** How long an answer is used, milliseconds. */
 export const TTL_MS = {
@@ -22,7 +22,7 @@ export const TTL_MS = {
 const MAX_ENTRIES = 20_000;
 const MAX_BYTES = 64 * 1024 * 1024;
 
-type Fact = ManifestFact | ImageConfig;
+type Fact = ManifestFact | ImageConfig | ReferrersFact;
 
 /** An answer or a failure: both are remembered. */
 type Settled = { value: Fact; freshUntil: number } | { error: RegistryError; freshUntil: number };
@@ -84,6 +84,16 @@ export class CachedRegistry implements RegistryPort {
       run,
       immutable: true,
     }) as Promise<ImageConfig>;
+  }
+
+  referrers(reference: Reference, digest: string, options: LookupOptions = {}): Promise<ReferrersFact> {
+    const run = (o: LookupOptions): Promise<ReferrersFact> => this.#inner.referrers(reference, digest, o);
+    return this.#lookup(`referrers ${reference.registry}/${reference.repository}@${digest}`, {
+      reference,
+      options,
+      run,
+      immutable: false,
+    }) as Promise<ReferrersFact>;
   }
 
   async #lookup(what: string, call: Call): Promise<Fact> {

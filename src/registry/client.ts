@@ -4,7 +4,14 @@ import { ACCEPT, parseConfig, parseManifest } from '../images/manifest.js';
 import { format, isDigest } from '../images/reference.js';
 import type { Reference } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
-import type { Credential, ImageConfig, LookupOptions, ManifestFact, RegistryPort } from '../images/registry-port.js';
+import type {
+  Credential,
+  ImageConfig,
+  LookupOptions,
+  ManifestFact,
+  ReferrersFact,
+  RegistryPort,
+} from '../images/registry-port.js';
 import type { Clock } from '../observe/clock.js';
 import type { Metrics } from '../observe/metrics.js';
 import { Authorizer } from './auth.js';
@@ -90,6 +97,11 @@ export class RegistryClient implements RegistryPort {
     const parsed = parseConfig(answer.body.toString('utf8'));
     if (!parsed.ok) throw unusable(reference, `the config of ${format(reference)} cannot be used: ${parsed.problem}`, answer);
     return parsed.config;
+  }
+
+  // The registry is asked once the API is spoken here.
+  referrers(): Promise<ReferrersFact> {
+    return Promise.resolve({ referrers: [], how: 'unsupported', detail: 'referrers are not read yet' });
   }
 
   close(): Promise<void> {

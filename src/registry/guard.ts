@@ -1,6 +1,6 @@
 import type { Reference } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
-import type { ImageConfig, LookupOptions, ManifestFact, RegistryPort } from '../images/registry-port.js';
+import type { ImageConfig, LookupOptions, ManifestFact, ReferrersFact, RegistryPort } from '../images/registry-port.js';
 import type { Metrics } from '../observe/metrics.js';
 import type { Breaker } from './breaker.js';
 import type { Egress } from './egress.js';
@@ -25,6 +25,10 @@ export class GuardedRegistry implements RegistryPort {
 
   config(reference: Reference, digest: string, options?: LookupOptions): Promise<ImageConfig> {
     return this.#call(reference.registry, () => this.#inner.config(reference, digest, options));
+  }
+
+  referrers(reference: Reference, digest: string, options?: LookupOptions): Promise<ReferrersFact> {
+    return this.#call(reference.registry, () => this.#inner.referrers(reference, digest, options));
   }
 
   async #call<T>(host: string, call: () => Promise<T>): Promise<T> {

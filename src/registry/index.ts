@@ -41,6 +41,7 @@ export function createRegistry(config: Pick<HarbingerConfig, 'registries'>, { lo
     manifest: (reference: Reference, options?: LookupOptions): Promise<ManifestFact> => cached.manifest(reference, options),
     config: (reference: Reference, digest: string, options?: LookupOptions): Promise<ImageConfig> =>
       cached.config(reference, digest, options),
+    referrers: (reference, digest, options) => cached.referrers(reference, digest, options),
     close: () => client.close(),
   };
 }

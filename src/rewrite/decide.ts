@@ -1,7 +1,10 @@
 import { clip } from '../api/conditions.js';
 import type { Decision, Outcome } from '../api/outcomes.js';
+import type { CredentialChain } from '../images/credential-chain.js';
+import { fingerprint } from '../images/credential-chain.js';
 import type { Reference } from '../images/reference.js';
 import { format, parseReference } from '../images/reference.js';
+import type { Landing } from '../placement/landing.js';
 import type { PodContainer, PodView } from './pod-view.js';
 import { claimedSources } from './pod-view.js';
 import type { Policy } from './policy-match.js';
@@ -22,6 +25,10 @@ export interface Situation {
   records: readonly GangRecord[];
   /** In the order of `inOrder`. */
   policies: readonly Policy[];
+  /** Where the Pod can land; undefined where nothing is known of nodes. */
+  landing?: Landing;
+  /** Credentials that the Pod's images are looked up with. */
+  chain: CredentialChain;
 }
 
 /** One thing to find out at a registry. Equal keys have equal answers, whichever Pod asks. */
@@ -29,6 +36,8 @@ export interface Question {
   key: string;
   reference: Reference;
   policy: Policy;
+  landing?: Landing | undefined;
+  chain: CredentialChain;
 }
 
 interface Found {
@@ -108,12 +117,19 @@ function evaluate(container: string, source: string, situation: Situation, looku
     return decision({ container, source, outcome: hit.image.outcome, image: hit.image.resolved }, recordDetails(hit));
   const policy = pickPolicy(policies, namespace.labels, reading.reference);
   if (policy === undefined) return leave(container, source, 'no-policy', {});
-  const answer = lookup({ key: keyOf(policy, reading.reference), reference: reading.reference, policy });
+  const { landing, chain } = situation;
+  const answer = lookup({
+    key: keyOf(policy, reading.reference, situation),
+    reference: reading.reference,
+    policy,
+    landing,
+    chain,
+  });
   return conclude(container, source, policy, answer);
 }
 
-function keyOf(policy: Policy, reference: Reference): string {
-  return `${policy.name}/${policy.generation} ${format(reference)}`;
+function keyOf(policy: Policy, reference: Reference, { landing, chain }: Situation): string {
+  return `${policy.name}/${policy.generation} ${format(reference)} ${landing?.key ?? ''} ${chain.map(fingerprint).join(',')}`;
 }
 
 function conclude(container: string, source: string, policy: Policy, answer: Answer | undefined): Decision {

@@ -136,6 +136,7 @@ async function lead(
   const registry = {
     manifest: () => Promise.reject(new Error('no registry')),
     config: () => Promise.reject(new Error('no registry')),
+    referrers: () => Promise.reject(new Error('no registry')),
   };
   const manager = new Manager({
     client: api.client,

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { parseManifest } from '../../../src/images/manifest.js';
-import type { LookupOptions, ManifestFact, RegistryPort } from '../../../src/images/registry-port.js';
+import type { ImageConfig, LookupOptions, ManifestFact, ReferrersFact, RegistryPort } from '../../../src/images/registry-port.js';
 import { RegistryError } from '../../../src/images/registry-port.js';
 import type { Reference } from '../../../src/images/reference.js';
 import { format, parseReference, withDigest } from '../../../src/images/reference.js';
@@ -110,13 +110,17 @@ export class MemoryRegistry implements RegistryPort {
     return Promise.resolve(factOf(body));
   }
 
-  config(reference: Reference, digest: string): Promise<{ platform: string }> {
+  config(reference: Reference, digest: string): Promise<ImageConfig> {
     this.asked.push(`config ${digest}`);
     const platform = this.#platforms.get(digest);
     if (platform === undefined)
       return Promise.reject(
         new RegistryError('the blob is out of reach', { outcome: 'registry-error', host: reference.registry }),
       );
-    return Promise.resolve({ platform });
+    return Promise.resolve({ platform, diffIds: [], traits: {} });
+  }
+
+  referrers(): Promise<ReferrersFact> {
+    return Promise.resolve({ referrers: [], how: 'api', detail: 'none' });
   }
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { parseChallenges } from '../../../src/registry/challenge.js';
-import { fingerprint } from '../../../src/registry/auth.js';
+import { fingerprint } from '../../../src/images/credential-chain.js';
 import { digestOf, manifestBody } from '../images/support.js';
 import { RegistryDouble, TestClock, clientOf, closeClients, failure, listed, ref } from './support.js';
 import type { Handler } from './support.js';

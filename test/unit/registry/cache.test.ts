@@ -159,6 +159,7 @@ describe('a caller', () => {
     const slow = {
       manifest: async (...args: Parameters<MemoryRegistry['manifest']>) => (await gate, port.manifest(...args)),
       config: port.config.bind(port),
+      referrers: port.referrers.bind(port),
     };
     const cached = new CachedRegistry(slow, { clock, metrics: new Metrics() });
     expect(await failure(cached.manifest(ref(IMAGE), { signal: AbortSignal.timeout(10) }))).toMatchObject({

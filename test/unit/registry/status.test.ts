@@ -29,7 +29,7 @@ describe("Harbinger's own credential", () => {
   test('comes from the file of the registry, and from the new one after it was replaced', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'own-'));
     const file = join(directory, 'config.json');
-    const registry = listed('r.example.com', { credential: { dockerConfigFile: file } });
+    const registry = listed('r.example.com', { credential: { dockerConfigFile: file, forPods: true } });
     const clock = new TestClock();
     const own = new OwnCredentials(createLog({ level: 'silent', name: 'test' }), clock);
     const user = async (): Promise<string | undefined> => (await own.get(registry, ref('r.example.com/a:1')))?.username;

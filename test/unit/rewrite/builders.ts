@@ -49,6 +49,7 @@ export function makeSituation(pod: RawPod, parts: Partial<Omit<Situation, 'pod'>
     pod: mustView(pod),
     namespace: { name: 'team', labels: {}, annotations: {} },
     records: [],
+    chain: [undefined],
     ...parts,
     policies: inOrder(parts.policies ?? []),
   };
@@ -56,7 +57,7 @@ export function makeSituation(pod: RawPod, parts: Partial<Omit<Situation, 'pod'>
 
 /** The answer "there is a variant" for one image under policy `p`. */
 export function variantOf(source: string, image: string): [string, Answer] {
-  return [`p/1 ${source}`, { outcome: 'accelerated', image, format: 'estargz', sourceDigest: DIGEST }];
+  return [`p/1 ${source}  -`, { outcome: 'accelerated', image, format: 'estargz', sourceDigest: DIGEST }];
 }
 
 export function decisionsOf(pod: { metadata: Record<string, unknown> }): Record<string, unknown>[] {

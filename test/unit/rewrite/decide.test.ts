@@ -40,7 +40,7 @@ describe('decide', () => {
     ['a variant that the user wrote', { outcome: 'accelerated', image: SOURCE }, {}, 'already-accelerated'],
     ['a policy that only audits', { outcome: 'accelerated', image: VARIANT }, { mode: 'Audit' }, 'skipped-audit'],
   ])('%s leaves the image alone', (_, answer, spec, want) => {
-    const answers = new Map(answer === undefined ? [] : [[`p/1 ${SOURCE}`, answer] as const]);
+    const answers = new Map(answer === undefined ? [] : [[`p/1 ${SOURCE}  -`, answer] as const]);
     const verdict = one(SOURCE, { policies: [makePolicy('p', spec)] }, answers);
     expect(verdict?.decision).toMatchObject({ outcome: want, image: SOURCE, source: SOURCE });
   });
@@ -74,8 +74,8 @@ describe('decide', () => {
   test('equal images are one question', () => {
     const pod = makePod({ a: SOURCE, b: SOURCE, c: 'docker.io/library/nginx:latest', d: 'nginx' });
     expect(questionsOf(makeSituation(pod, { policies })).map((q) => q.key)).toEqual([
-      `p/1 ${SOURCE}`,
-      'p/1 docker.io/library/nginx:latest',
+      `p/1 ${SOURCE}  -`,
+      'p/1 docker.io/library/nginx:latest  -',
     ]);
   });
 
@@ -161,7 +161,7 @@ describe('decide', () => {
 
     test('for another image than stands there is not even asked about', () => {
       const situation = makeSituation(makePod({ app: SOURCE }, claim('r.example/evil:v1', VARIANT)), { policies });
-      expect(questionsOf(situation).map((q) => q.key)).toEqual([`p/1 ${SOURCE}`]);
+      expect(questionsOf(situation).map((q) => q.key)).toEqual([`p/1 ${SOURCE}  -`]);
     });
 
     test('is confirmed by the record of the gang too', () => {

@@ -11,7 +11,12 @@ import { makePolicy } from '../rewrite/builders.js';
 const log = createLog({ level: 'silent', name: 'test' });
 
 function question(repository: string): Question {
-  return { key: repository, reference: { registry: 'r.example', repository, tag: 'v1' }, policy: makePolicy('p') };
+  return {
+    key: repository,
+    reference: { registry: 'r.example', repository, tag: 'v1' },
+    policy: makePolicy('p'),
+    chain: [undefined],
+  };
 }
 
 /** Answers from a port whose manifest call is given. */
@@ -23,6 +28,7 @@ function make(manifest: (reference: Reference) => Promise<ManifestFact>): { answ
       return manifest(reference);
     },
     config: () => Promise.reject(new Error('not asked here')),
+    referrers: () => Promise.reject(new Error('not asked here')),
   };
   return { answers: new Answers({ registry: () => registry, clock: systemClock, log }), calls };
 }
