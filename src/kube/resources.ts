@@ -20,6 +20,8 @@ export const RESOURCE = {
   namespaces: r('v1', 'namespaces', 'Namespace', false),
   secrets: r('v1', 'secrets', 'Secret'),
   serviceAccounts: r('v1', 'serviceaccounts', 'ServiceAccount'),
+  configMaps: r('v1', 'configmaps', 'ConfigMap'),
+  runtimeClasses: r('node.k8s.io/v1', 'runtimeclasses', 'RuntimeClass', false),
   events: r('events.k8s.io/v1', 'events', 'Event'),
   leases: r('coordination.k8s.io/v1', 'leases', 'Lease'),
   jobs: r('batch/v1', 'jobs', 'Job'),
