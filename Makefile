@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 RUN := node tools/run.mjs
 
-.PHONY: help deps build generate lint format types unit verify test integration nodes bench cluster cluster-down doctor try demo docs clean
+.PHONY: help deps build generate lint format types unit verify test cases integration nodes bench cluster cluster-down doctor try demo docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
@@ -43,6 +43,9 @@ verify: build ## What has to pass before a push: generated files, lint, types, u
 
 test: build ## All tests: unit, integration, nodes; the last line is the sum
 	@$(RUN) tools/test.ts
+
+cases: deps ## Does every required case stand in one test that passed in the last run?
+	@$(RUN) tools/cases-check.ts
 
 bench: build ## Measure; ONLY=footprint picks one (needs Go)
 	@$(RUN) tools/bench.ts $(ONLY)
