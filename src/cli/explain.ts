@@ -28,13 +28,15 @@ export interface Explanation {
 
 /** Decides exactly as the webhook does for a Pod with one container, and keeps the evidence. */
 export async function explain(options: ExplainOptions): Promise<Explanation> {
-  const { image, policies, namespaceLabels } = options;
+  const { image, policies, namespaceLabels, platforms } = options;
   const situation: Situation = {
     pod: podWith(image),
     namespace: { name: 'default', labels: namespaceLabels, annotations: {} },
     records: [],
     policies,
-    chain: [undefined],
+    landing: platforms === undefined ? undefined : { platforms, now: {}, later: {}, key: platforms.join(',') },
+    chainFor: () => [undefined],
+    rewrite: { owners: ['*'], imageVolumes: false },
   };
   const question = questionsOf(situation)[0];
   const found = question === undefined ? undefined : await look(question, options);
@@ -68,8 +70,8 @@ function opening({ image, policies, namespaceLabels }: ExplainOptions, question:
 }
 
 /** The size is told behind the source: it is what a cold node would pull. */
-async function look(question: Question, { port, platforms }: ExplainOptions): Promise<{ answer: Answer; steps: Step[] }> {
-  const { answer, steps, sizeBytes } = await findAnswer(question, port, platforms);
+async function look(question: Question, { port }: ExplainOptions): Promise<{ answer: Answer; steps: Step[] }> {
+  const { answer, steps, sizeBytes } = await findAnswer(question, port);
   if (sizeBytes === undefined) return { answer, steps: [...steps] };
   const size: Step = { step: 'size', detail: `${formatBytes(sizeBytes)} compressed, for one platform`, verdict: 'yes' };
   return { answer, steps: [...steps.slice(0, 1), size, ...steps.slice(1)] };

@@ -1,10 +1,12 @@
 import { formatBytes, parseQuantity } from '../api/quantity.js';
 import type { AccelerationPolicySpec } from '../api/kinds/acceleration-policy.js';
 import { format } from '../images/reference.js';
+import { RegistryError } from '../images/registry-port.js';
 import type { RegistryPort } from '../images/registry-port.js';
 import { resolveSource } from '../images/resolve.js';
 import { findVariant } from '../images/variant.js';
 import type { Step } from '../images/variant.js';
+import { obstacleTo } from '../placement/landing.js';
 import type { Answer, Question } from './decide.js';
 
 /** An answer with the evidence for it. */
@@ -15,17 +17,23 @@ export interface Finding {
   sizeBytes?: number;
 }
 
+/** What an answer depends on beside the question and the registry. */
+export interface Lookup {
+  /** Why a manifest of this digest must not be used although its registry has it, or undefined. */
+  quarantined?: (digest: string) => string | undefined;
+  /** Milliseconds that never jump; steps have no time when absent. */
+  now?: () => number;
+}
+
 /**
  * Finds the answer to a question at registries: resolves the source and climbs the ladder as the policy says. The webhook and
  * `explain` both answer through here, so that what is explained is what is done.
- * `platforms` are those of the nodes (`linux/amd64`); all of the image when absent.
  */
-export async function findAnswer(
-  { reference, policy }: Question,
-  port: RegistryPort,
-  platforms?: readonly string[],
-): Promise<Finding> {
-  const wanted = platforms === undefined ? {} : { platforms };
+export async function findAnswer(question: Question, registry: RegistryPort, lookup: Lookup = {}): Promise<Finding> {
+  const { reference, policy, landing } = question;
+  const port = registry;
+  // No node of now matches: nothing is known of those that will.
+  const wanted = landing?.platforms === undefined || landing.platforms.length === 0 ? {} : { platforms: landing.platforms };
   const source = await resolveSource(format(reference), port, wanted);
   if (!source.ok) {
     const { outcome, message, reason } = source;
@@ -41,14 +49,41 @@ export async function findAnswer(
     ];
     return { answer: { outcome: 'too-large', sourceDigest: source.digest, message: excess }, steps, sizeBytes: source.sizeBytes };
   }
-  const { variants: rules, freshness, output } = policy.spec;
-  const found = await findVariant({ source, rules, freshness, output, port, ...wanted });
+  const { variants: rules, freshness, output, nodePoolClosed } = policy.spec;
+  const found = await findVariant({
+    source,
+    rules,
+    freshness,
+    output,
+    port: withoutQuarantined(port, lookup.quarantined),
+    obstacle: (of) => obstacleTo(of, landing, nodePoolClosed),
+    ...wanted,
+    ...(lookup.now === undefined ? {} : { now: lookup.now }),
+  });
   const details = { sourceDigest: source.digest, format: found.format, message: found.message };
   const answer: Answer =
     found.outcome === 'accelerated'
       ? { ...details, outcome: found.outcome, image: found.image }
       : { ...details, outcome: found.outcome };
   return { answer, steps: found.evidence, sizeBytes: source.sizeBytes };
+}
+
+/**
+ * A variant that nodes just failed to pull is as good as absent, whatever its registry says; the ladder then goes on to the next
+ * rule of the policy.
+ */
+function withoutQuarantined(port: RegistryPort, quarantined: Lookup['quarantined']): RegistryPort {
+  if (quarantined === undefined) return port;
+  return {
+    config: (...args) => port.config(...args),
+    referrers: (...args) => port.referrers(...args),
+    manifest: async (reference, options) => {
+      const fact = await port.manifest(reference, options);
+      const reason = quarantined(fact.digest);
+      if (reason === undefined) return fact;
+      throw new RegistryError(reason, { outcome: 'variant-missing', host: reference.registry });
+    },
+  };
 }
 
 /** Why an image of so many compressed bytes is too large for a policy, or undefined. An image of unknown size is not. */

@@ -26,9 +26,20 @@ export interface Situation {
   /** In the order of `inOrder`. */
   policies: readonly Policy[];
   /** Where the Pod can land; undefined where nothing is known of nodes. */
-  landing?: Landing;
-  /** Credentials that the Pod's images are looked up with. */
-  chain: CredentialChain;
+  landing?: Landing | undefined;
+  /** Credentials that an image of the Pod is looked up with. */
+  chainFor: (reference: Reference) => CredentialChain;
+  rewrite: RewriteRules;
+  /** Pull secrets of the Pod that could not be used, as a sentence; told where a registry denied the look-up. */
+  credentialProblem?: string | undefined;
+}
+
+/** What the configuration lets the webhook change. */
+export interface RewriteRules {
+  /** Controllers whose Pods may be changed: `Kind.group`, `Kind` for the core group, or `*` for all. */
+  owners: readonly string[];
+  /** Image volumes get variants too. */
+  imageVolumes: boolean;
 }
 
 /** One thing to find out at a registry. Equal keys have equal answers, whichever Pod asks. */
@@ -117,9 +128,10 @@ function evaluate(container: string, source: string, situation: Situation, looku
     return decision({ container, source, outcome: hit.image.outcome, image: hit.image.resolved }, recordDetails(hit));
   const policy = pickPolicy(policies, namespace.labels, reading.reference);
   if (policy === undefined) return leave(container, source, 'no-policy', {});
-  const { landing, chain } = situation;
+  const { landing } = situation;
+  const chain = situation.chainFor(reading.reference);
   const answer = lookup({
-    key: keyOf(policy, reading.reference, situation),
+    key: keyOf(policy, reading.reference, landing, chain),
     reference: reading.reference,
     policy,
     landing,
@@ -128,7 +140,7 @@ function evaluate(container: string, source: string, situation: Situation, looku
   return conclude(container, source, policy, answer);
 }
 
-function keyOf(policy: Policy, reference: Reference, { landing, chain }: Situation): string {
+function keyOf(policy: Policy, reference: Reference, landing: Landing | undefined, chain: CredentialChain): string {
   return `${policy.name}/${policy.generation} ${format(reference)} ${landing?.key ?? ''} ${chain.map(fingerprint).join(',')}`;
 }
 

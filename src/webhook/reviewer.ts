@@ -58,7 +58,14 @@ export class Reviewer {
       return skip.untouchable === true ? [] : forgetDecisions(pod);
     }
     const records = facts.records(request.namespace, gangUidsOfPod(pod.raw as unknown as KubeObject));
-    const situation: Situation = { pod, namespace, records, policies: facts.policies, chain: [undefined] };
+    const situation: Situation = {
+      pod,
+      namespace,
+      records,
+      policies: facts.policies,
+      chainFor: () => [undefined],
+      rewrite: config().rewrite,
+    };
     const answered = await answers.ask(questionsOf(situation), config().budgets.admissionMs);
     const verdicts = decide(situation, answered);
     for (const { decision, already } of verdicts)

@@ -49,7 +49,8 @@ export function makeSituation(pod: RawPod, parts: Partial<Omit<Situation, 'pod'>
     pod: mustView(pod),
     namespace: { name: 'team', labels: {}, annotations: {} },
     records: [],
-    chain: [undefined],
+    chainFor: () => [undefined],
+    rewrite: { owners: ['*'], imageVolumes: false },
     ...parts,
     policies: inOrder(parts.policies ?? []),
   };
