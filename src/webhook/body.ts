@@ -15,7 +15,9 @@ export function readBody(request: IncomingMessage, take: (bytes: number) => Shed
     let refused: ShedReason | undefined;
     const finish = (): void => {
       request.off('data', keep).resume();
-      if (refused === undefined) resolve({ kind: 'whole', bytes: Buffer.concat(chunks) });
+      const [first] = chunks;
+      // Most reviews come in one piece, which needs no copy.
+      if (refused === undefined) resolve({ kind: 'whole', bytes: first && chunks.length === 1 ? first : Buffer.concat(chunks) });
       else resolve({ kind: 'head', bytes: Buffer.concat(chunks).subarray(0, HEAD_BYTES), why: refused });
     };
     const keep = (chunk: Buffer): void => {

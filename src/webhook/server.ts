@@ -2,11 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Server } from 'node:https';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import express from 'express';
 import { INSTALL } from '../api/names.js';
 import type { Log } from '../observe/log.js';
 import type { PatchOp } from '../rewrite/patch.js';
-import type { AdmissionRequest } from './admission-review.js';
+import type { AdmissionRequest, ReviewVersion } from './admission-review.js';
 import { answer, readReview, uidFromHead } from './admission-review.js';
 import type { Body } from './body.js';
 import { readBody } from './body.js';
@@ -17,9 +16,12 @@ import type { Overload } from './overload.js';
 export const MAX_BODY_BYTES = 7 * 1024 * 1024;
 /** API servers keep idle connections for about 90 s; whoever closes first must be them, or requests meet a closed socket. */
 const KEEP_ALIVE_MS = 95_000;
-const HEADERS_MS = 32_000;
-/** Longer than any `timeoutSeconds` that makes sense for this webhook. */
-const REQUEST_MS = 10_000;
+/** Time for a whole request to arrive. API servers send it at once, and have given up by then. */
+const REQUEST_MS = 5_000;
+/** Node looks for late requests and handshakes this often; its default of 30 s would make all limits above 30 s. */
+const CHECK_MS = 1_000;
+/** A few API servers with all that they handle at once; a connection costs some 40 kB. Whoever is above it is refused at once. */
+const MAX_CONNECTIONS = 2_000;
 
 export interface AdmissionServerOptions {
   /** 0 picks a free port; `port` tells which. */
@@ -30,6 +32,8 @@ export interface AdmissionServerOptions {
   overload: Overload;
   metrics: AdmissionMetrics;
   log: Log;
+  /** Time for a request or a handshake to arrive whole, milliseconds; default 5,000. */
+  requestMs?: number;
 }
 
 /** A reply, and how it is counted. */
@@ -50,17 +54,20 @@ export class AdmissionServer {
 
   constructor(options: AdmissionServerOptions) {
     this.#options = options;
-    const app = express();
-    app.disable('x-powered-by').disable('etag').set('query parser', false);
-    app.post(INSTALL.webhookPath, (request, response) => this.#serve(request, response));
-    // Express' own page would be a 404 in HTML; this text ends up in the API server's log.
-    app.use(
-      (_request, response) => void response.status(404).type('text').send(`this port serves POST ${INSTALL.webhookPath}\n`),
+    const requestMs = options.requestMs ?? REQUEST_MS;
+    this.#server = createServer(
+      {
+        ALPNProtocols: ['http/1.1'],
+        minVersion: 'TLSv1.2',
+        handshakeTimeout: requestMs,
+        keepAliveTimeout: KEEP_ALIVE_MS,
+        headersTimeout: requestMs,
+        requestTimeout: requestMs,
+        connectionsCheckingInterval: Math.min(CHECK_MS, requestMs),
+      },
+      (request, response) => this.#route(request, response),
     );
-    this.#server = createServer({ ALPNProtocols: ['http/1.1'], minVersion: 'TLSv1.2' }, app);
-    this.#server.keepAliveTimeout = KEEP_ALIVE_MS;
-    this.#server.headersTimeout = HEADERS_MS;
-    this.#server.requestTimeout = REQUEST_MS;
+    this.#server.maxConnections = MAX_CONNECTIONS;
     this.#server.on('tlsClientError', (err) => options.log.debug({ err }, 'TLS handshake failed'));
   }
 
@@ -104,6 +111,15 @@ export class AdmissionServer {
     this.#server.closeAllConnections();
   }
 
+  /** One path; API servers add a query with their timeout to it. */
+  #route(request: IncomingMessage, response: ServerResponse): void {
+    const path = request.url?.split('?', 1)[0];
+    if (path === INSTALL.webhookPath && request.method === 'POST') return void this.#serve(request, response);
+    // This text ends up in the API server's log.
+    const headers = { 'content-type': 'text/plain; charset=utf-8', allow: 'POST' };
+    response.writeHead(path === INSTALL.webhookPath ? 405 : 404, headers).end(`this port serves POST ${INSTALL.webhookPath}\n`);
+  }
+
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { overload, metrics } = this.#options;
     const observe = metrics.start();
@@ -128,20 +144,20 @@ export class AdmissionServer {
       return this.#unread(uidFromHead(body.bytes), 'shed', `overload: ${body.why}`);
     }
     const reading = readReview(body.bytes);
-    if (!reading.ok) return this.#unread(reading.uid, 'garbage', reading.problem);
-    const { request } = reading;
+    if (!reading.ok) return this.#unread(reading.uid, 'garbage', reading.problem, reading.version);
+    const { request, version } = reading;
     try {
       const ops = await this.#options.review(request);
-      return { status: 200, body: answer(request.uid, ops), result: ops.length === 0 ? 'unchanged' : 'mutated' };
+      return { status: 200, body: answer(request.uid, ops, version), result: ops.length === 0 ? 'unchanged' : 'mutated' };
     } catch (err) {
       this.#options.log.error({ err, uid: request.uid }, 'review failed, Pod left alone');
-      return { status: 200, body: answer(request.uid), result: 'failed' };
+      return { status: 200, body: answer(request.uid, [], version), result: 'failed' };
     }
   }
 
-  #unread(uid: string | undefined, result: RequestResult, problem: string): Reply {
+  #unread(uid: string | undefined, result: RequestResult, problem: string, version?: ReviewVersion): Reply {
     this.#options.log.warn({ uid, problem }, 'admission not read, Pod left alone');
     if (uid === undefined) return { status: 400, body: JSON.stringify({ error: problem }), result };
-    return { status: 200, body: answer(uid), result };
+    return { status: 200, body: answer(uid, [], version), result };
   }
 }

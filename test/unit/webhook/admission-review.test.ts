@@ -16,6 +16,7 @@ describe('readReview', () => {
   test('reads what is needed of a review', () => {
     expect(readReview(review(request))).toEqual({
       ok: true,
+      version: 'admission.k8s.io/v1',
       request: {
         uid: request.uid,
         operation: 'CREATE',
@@ -37,9 +38,17 @@ describe('readReview', () => {
     ['null', Buffer.from('null'), undefined],
     ['bytes that are no UTF-8', Buffer.from([0xff, 0xfe, 0x00]), undefined],
     ['brackets without end', Buffer.from('['.repeat(100_000)), undefined],
+    ['a uid that no API server makes', review({ ...request, uid: 'x'.repeat(1 << 20) }), undefined],
     ['a uid elsewhere is not taken', Buffer.from('{"object":{"uid":"x"},"request":[]'), undefined],
   ])('%s', (_, body, uid) => {
     expect(readReview(body)).toMatchObject({ ok: false, uid });
+  });
+
+  test.each([
+    ['v1beta1 has the same fields', 'admission.k8s.io/v1beta1', { ok: true, version: 'admission.k8s.io/v1beta1' }],
+    ['a version that is not known yet', 'admission.k8s.io/v2', { ok: false, version: 'admission.k8s.io/v1', uid: request.uid }],
+  ])('%s', (_, apiVersion, want) => {
+    expect(readReview(Buffer.from(JSON.stringify({ kind: 'AdmissionReview', apiVersion, request })))).toMatchObject(want);
   });
 
   test('deep nesting in the object does not matter', () => {
