@@ -42,6 +42,7 @@ export const FIELD_MANAGER = {
   pullers: 'harbinger-pullers',
   checks: 'harbinger-checks',
   caBundle: 'harbinger-ca',
+  nodeClasses: 'harbinger-node-classes',
 } as const;
 
 /** Objects of an installation, as the generated manifests name them; flags of the processes default to these. */
@@ -60,6 +61,8 @@ export const INSTALL = {
   /** Secret with the certificate authority of the webhook. */
   caSecret: 'harbinger-ca',
   configMap: 'harbinger-config',
+  /** ConfigMap in which the leading controller tells the webhooks what nodes there are. */
+  nodeClasses: 'harbinger-node-classes',
   /** Secret with credentials and authorities of registries, made by whoever installs. */
   registriesSecret: 'harbinger-registries',
   /** Leases: the leading controller, and the webhook replica that ends overdue holds. */

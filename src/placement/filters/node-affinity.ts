@@ -13,7 +13,7 @@ export interface AffinityTerm {
 }
 
 /** Rule: component-helpers nodeaffinity; NotIn and DoesNotExist hold where the label is absent, Gt and Lt need integers. */
-function holds({ operator, values = [] }: Requirement, actual: string | undefined): boolean {
+export function holds({ operator, values = [] }: Requirement, actual: string | undefined): boolean {
   switch (operator) {
     case 'In':
       return actual !== undefined && values.includes(actual);
