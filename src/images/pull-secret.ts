@@ -1,12 +1,13 @@
 import { clip } from '../api/conditions.js';
-import { parseObject, record } from '../api/json.js';
+import { parseObject, record, string } from '../api/json.js';
 import type { Json } from '../api/json.js';
+import { fingerprint } from './credential-chain.js';
 import type { Reference } from './reference.js';
 import type { Credential } from './registry-port.js';
 
 /**
  * Pull secrets as kubelets read them (kubernetes pkg/credentialprovider): keys may have a scheme, a port, a path, the suffixes
- * `/v1/` and `/v2/`, and globs in the host; the longest key that matches wins.
+ * `/v1/` and `/v2/`, and globs in the host; every key that matches counts, in descending order of the keys.
  */
 
 /** Credentials of one pull secret or docker config file. */
@@ -19,7 +20,7 @@ export interface Keyring {
 interface KeyringEntry {
   /** May hold `*` and `?`, which never match a dot. */
   host: string;
-  /** Path prefix without slash at either end; empty for the whole registry. */
+  /** What the repository begins with, without slash at either end; empty for the whole registry. */
   path: string;
   credential: Credential;
 }
@@ -43,15 +44,28 @@ export function parseDockerConfig(text: string): Keyring {
   return keyring(record(config['auths']));
 }
 
-/** The credential a kubelet would try first: secrets in order, in each the longest matching key. */
-export function credentialFor(reference: Reference, keyrings: readonly Keyring[]): Credential | undefined {
-  for (const { entries } of keyrings) {
-    const best = entries
-      .filter((entry) => matches(entry, reference))
-      .sort((a, b) => b.path.length - a.path.length || b.host.length - a.host.length)[0];
-    if (best !== undefined) return best.credential;
-  }
-  return undefined;
+/** Reads the `auth` map of a kubelet credential provider's answer, whose keys follow the same rules. Total. */
+export function parseAuths(auths: Json | undefined): Keyring {
+  return keyring(auths);
+}
+
+/**
+ * All credentials for an image in the order in which a kubelet tries them, without duplicates. Like a kubelet it puts the entries of all
+ * secrets together: descending by key, so that a longer path goes first, and in the order of the secrets where keys are equal.
+ */
+export function credentialsFor(reference: Reference, keyrings: readonly Keyring[]): Credential[] {
+  const matching = keyrings.flatMap(({ entries }) => entries.filter((entry) => matches(entry, reference)));
+  const credentials = matching.sort((a, b) => compare(keyOf(b), keyOf(a))).map(({ credential }) => credential);
+  return [...new Map(credentials.map((credential) => [fingerprint(credential), credential])).values()];
+}
+
+/** By code unit, as Go sorts: the order must not depend on the locale. */
+function compare(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+function keyOf({ host, path }: KeyringEntry): string {
+  return path === '' ? host : `${host}/${path}`;
 }
 
 function keyring(auths: Json | undefined): Keyring {
@@ -68,8 +82,16 @@ function keyring(auths: Json | undefined): Keyring {
   return { entries, problems };
 }
 
-/** `username` and `password`, or both in `auth`; passwords may hold colons (`_json_key:{"a":..}`). */
+/** An identity token serves alone; the rest of such an entry is a placeholder. */
 function credentialOf(entry: Json | undefined): Credential | undefined {
+  const found = userAndPassword(entry);
+  const identityToken = string(entry?.['identitytoken']);
+  if (identityToken === undefined) return found;
+  return { username: found?.username ?? '', password: found?.password ?? '', identityToken };
+}
+
+/** `username` and `password`, or both in `auth`; passwords may hold colons (`_json_key:{"a":..}`). */
+function userAndPassword(entry: Json | undefined): Credential | undefined {
   const { username, password, auth } = entry ?? {};
   if (typeof username === 'string' && username !== '' && typeof password === 'string') return { username, password };
   if (typeof auth !== 'string' || !/^[A-Za-z0-9+/_=-]+$/.test(auth)) return undefined;
@@ -88,8 +110,8 @@ function splitKey(key: string): { host: string; path: string } | undefined {
 }
 
 function matches({ host, path }: KeyringEntry, { registry, repository }: Reference): boolean {
-  const inPath = path === '' || repository === path || repository.startsWith(`${path}/`);
-  return inPath && hostMatches(host, registry.toLowerCase());
+  // A kubelet does not stop at a slash either: `nvcr.io/nv` is for `nvcr.io/nvidia/..` too.
+  return repository.startsWith(path) && hostMatches(host, registry.toLowerCase());
 }
 
 /** Part by part, as a glob must not reach over a dot: `*.example.com` is not `a.b.example.com`. Ports must be equal. */

@@ -5,6 +5,8 @@ import type { Reference } from './reference.js';
 export interface Credential {
   username: string;
   password: string;
+  /** Refresh token for the registry's token service, as `docker login` keeps it for some clouds; used instead of the password. */
+  identityToken?: string;
 }
 
 export interface Descriptor {
@@ -42,7 +44,17 @@ export interface ManifestFact {
 }
 
 /** What a program is made of beside its files. Each is kept as a hash: they are only ever compared. */
-export type Trait = 'created' | 'history' | 'environment' | 'command' | 'entrypoint' | 'labels' | 'user' | 'workingDir';
+export type Trait =
+  | 'created'
+  | 'history'
+  | 'environment'
+  | 'command'
+  | 'entrypoint'
+  | 'labels'
+  | 'user'
+  | 'workingDir'
+  | 'volumes'
+  | 'stopSignal';
 
 /** The part of an image config that decisions need. */
 export interface ImageConfig {
@@ -65,8 +77,13 @@ export interface ReferrersFact {
 }
 
 export interface LookupOptions {
-  /** The Pod's own credential; Harbinger's own one for that registry when absent. */
+  /** The Pod's own credential; Harbinger's own one for that registry when absent, where it may be used. */
   credential?: Credential;
+  /**
+   * The question is asked for a Pod: Harbinger's own credential then serves only if `credential.forPods` of its registry allows it,
+   * or a tenant would learn digests and variants of images that only Harbinger may read.
+   */
+  forPod?: boolean;
   /** Ends the caller's waiting. */
   signal?: AbortSignal;
   /** Asks the registry even if the answer is remembered: for a moving tag just before a gang is let go. */

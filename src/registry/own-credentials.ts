@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { RegistryConfig } from '../config/schema.js';
-import { credentialFor, parseDockerConfig } from '../images/pull-secret.js';
+import { credentialsFor, parseDockerConfig } from '../images/pull-secret.js';
 import type { Keyring } from '../images/pull-secret.js';
 import type { Reference } from '../images/reference.js';
 import type { Credential } from '../images/registry-port.js';
@@ -24,7 +24,7 @@ export class OwnCredentials {
   /** Undefined where none is configured, or its file cannot be used: then the registry is asked without one and says so itself. */
   async get(registry: RegistryConfig, reference: Reference): Promise<Credential | undefined> {
     const path = registry.credential?.dockerConfigFile;
-    return path === undefined ? undefined : credentialFor(reference, [await this.#read(path)]);
+    return path === undefined ? undefined : credentialsFor(reference, [await this.#read(path)])[0];
   }
 
   /** A file that cannot be read is logged once per interval, not once per image. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { credentialFor, parseDockerConfig, parsePullSecret } from '../../../src/images/pull-secret.js';
+import { credentialsFor, parseDockerConfig, parsePullSecret } from '../../../src/images/pull-secret.js';
 import { parseReference } from '../../../src/images/reference.js';
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
@@ -10,7 +10,7 @@ const config = (auths: Record<string, unknown>) => parseDockerConfig(JSON.string
 function userFor(image: string, ...secrets: Record<string, unknown>[]): string | undefined {
   const parsed = parseReference(image);
   if (!parsed.ok) throw new Error(parsed.problem);
-  return credentialFor(parsed.reference, secrets.map(config))?.username;
+  return credentialsFor(parsed.reference, secrets.map(config))[0]?.username;
 }
 
 describe('which entry of a secret is for an image', () => {
@@ -26,7 +26,8 @@ describe('which entry of a secret is for an image', () => {
     ['the other key of Docker Hub', 'acme/web:1', 'docker.io', true],
     ['Docker Hub is not everything', 'r.example.com/a:1', 'https://index.docker.io/v1/', false],
     ['a path', 'nvcr.io/nvaie/x:1', 'nvcr.io/nvaie', true],
-    ['a path that only starts alike', 'nvcr.io/nvaie2/x:1', 'nvcr.io/nvaie', false],
+    ['a path that ends inside of a name, as kubelets allow', 'nvcr.io/nvaie2/x:1', 'nvcr.io/nvaie', true],
+    ['another path', 'nvcr.io/nvidia/x:1', 'nvcr.io/nvaie', false],
     ['a star for one label', 'a.example.com/x:1', '*.example.com', true],
     ['a star does not reach over a dot', 'a.b.example.com/x:1', '*.example.com', false],
     ['a star in the middle of a label', 'r-eu-1.example.com/x:1', 'r-*-1.example.com', true],
