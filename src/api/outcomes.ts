@@ -24,6 +24,8 @@ export const OUTCOMES = [
   'skipped-pull-never',
   'skipped-mirror-pod',
   'skipped-own-pod',
+  'skipped-owner',
+  'skipped-gitops',
   'skipped-audit',
   'unparsable',
 ] as const;
