@@ -25,6 +25,7 @@ describe('readReview', () => {
         namespace: 'team',
         name: '',
         object: request.object,
+        dryRun: false,
       },
     });
   });

@@ -61,7 +61,7 @@ function make(world: World = {}) {
 }
 
 function request(object: unknown, more: Partial<AdmissionRequest> = {}): AdmissionRequest {
-  return { uid: 'u', operation: 'CREATE', resource: 'pods', subresource: '', namespace: 'team', name: 'p', object, ...more };
+  return { uid: 'u', operation: 'CREATE', resource: 'pods', subresource: '', namespace: 'team', name: 'p', object, oldObject: null, dryRun: false, ...more };
 }
 
 describe('Reviewer', () => {
