@@ -37,6 +37,8 @@ export const FAILURE_REASONS = [
   'PlatformMissing',
   'RegistryError',
   'InsufficientDisk',
+  'FormatUnreadable',
+  'ImageStoreConflict',
   'EmptyImage',
   'PullFailed',
   'NodeNotReady',

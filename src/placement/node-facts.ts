@@ -19,6 +19,8 @@ export interface NodeFacts {
   unschedulable: boolean;
   /** DiskPressure, MemoryPressure, PIDPressure where True. */
   pressure: string[];
+  /** Conditions that are True, with their last heartbeat (epoch ms); a capability may ask for one. */
+  conditions?: Readonly<Record<string, number>>;
   /** Epoch ms. */
   createdAt: number;
   /** By resource name in base units (cores, bytes, pieces). */
@@ -32,7 +34,7 @@ type RawNode = KubeObject & { spec?: unknown; status?: unknown };
 interface Shape {
   spec?: { unschedulable?: unknown; taints?: { key?: string; value?: string; effect?: string }[] };
   status?: {
-    conditions?: { type?: string; status?: string; message?: string }[];
+    conditions?: { type?: string; status?: string; message?: string; lastHeartbeatTime?: string }[];
     allocatable?: Record<string, string>;
     nodeInfo?: { operatingSystem?: string; architecture?: string };
   };
@@ -50,6 +52,7 @@ export function nodeFacts(node: RawNode): NodeFacts {
     ...readinessOf(status, node.metadata.deletionTimestamp !== undefined),
     unschedulable: spec?.unschedulable === true,
     pressure: pressureOf(status),
+    ...signsOf(status),
     createdAt: Date.parse(node.metadata.creationTimestamp ?? '') || 0,
     allocatable: quantities(status?.allocatable),
     ...platformOf(status, labels),
@@ -58,6 +61,19 @@ export function nodeFacts(node: RawNode): NodeFacts {
 
 function pressureOf(status: Shape['status']): string[] {
   return (status?.conditions ?? []).filter((c) => c.status === 'True' && c.type?.endsWith('Pressure')).map((c) => c.type ?? '');
+}
+
+/** Most conditions that are kept of one node; a node has a dozen. */
+const MAX_CONDITIONS = 32;
+
+/** Those that are True are few on a sound node: problem detectors say False. One without a heartbeat cannot be fresh. */
+function signsOf(status: Shape['status']): Pick<NodeFacts, 'conditions'> {
+  const signs = (status?.conditions ?? [])
+    .filter((c) => c.status === 'True')
+    .map((c) => [c.type ?? '', Date.parse(c.lastHeartbeatTime ?? '')] as const)
+    .filter(([type, at]) => type !== '' && !Number.isNaN(at))
+    .slice(0, MAX_CONDITIONS);
+  return signs.length === 0 ? {} : { conditions: Object.fromEntries(signs) };
 }
 
 function readinessOf(status: Shape['status'], deleting: boolean): { ready: boolean; readyMessage?: string } {

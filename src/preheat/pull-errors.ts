@@ -2,9 +2,13 @@ import type { FailureReason } from '../api/reasons.js';
 
 /**
  * Texts of kubelet 1.36 and containerd 2.4 by what they mean. First match wins. Denials stand before absence:
- * Docker Hub says "repository does not exist or may require authorization" when it denies.
+ * Docker Hub says "repository does not exist or may require authorization" when it denies. What a node says of its own
+ * snapshotter stands before both, since it ends in "not found" too and no registry can mend it.
  */
 const TEXTS: readonly (readonly [RegExp, FailureReason])[] = [
+  [/no processor for media-?type|unsupported diff media type/i, 'FormatUnreadable'],
+  // Layers were unpacked for another snapshotter and their blobs thrown away: the content store says so, not the registry.
+  [/failed to (pull and )?unpack image\b.*content digest sha256:\S+ not found/is, 'ImageStoreConflict'],
   [/no space left on device|disk quota exceeded|not enough (disk|space)|insufficient (disk|storage)/i, 'InsufficientDisk'],
   [
     /no match for platform|no matching manifest|does not provide the specified platform|image operating system .* cannot be used/i,

@@ -23,6 +23,8 @@ const REASON: Record<FailureReason, ReadyReason> = {
   PlatformMissing: 'PlatformMissing',
   RegistryError: 'RegistryError',
   InsufficientDisk: 'InsufficientDisk',
+  FormatUnreadable: 'PullFailed',
+  ImageStoreConflict: 'PullFailed',
   EmptyImage: 'PullFailed',
   PullFailed: 'PullFailed',
   NodeNotReady: 'NodeLost',

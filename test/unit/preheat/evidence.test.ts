@@ -164,6 +164,23 @@ describe('what a failed pull means', () => {
     ['ErrImagePull', 'pull access denied, repository does not exist or may require authorization', 'AuthDenied'],
     ['ErrImagePull', 'no basic auth credentials', 'AuthDenied'],
     ['ErrImagePull', 'no match for platform in manifest: not found', 'PlatformMissing'],
+    [
+      'ErrImagePull',
+      `failed to pull and unpack image "r/x@sha256:1": content digest sha256:${'d'.repeat(64)}: not found`,
+      'ImageStoreConflict',
+    ],
+    ['ErrImagePull', 'failed to unpack image on snapshotter nydus: content digest sha256:1: not found', 'ImageStoreConflict'],
+    [
+      'ErrImagePull',
+      'failed to pull and unpack image "r/x@sha256:1": failed to copy: could not fetch content descriptor sha256:2 from remote: not found',
+      'ImageNotFound',
+    ],
+    [
+      'ErrImagePull',
+      'failed to extract layer (application/vnd.oci.image.layer.nydus.blob.v1 sha256:1) to overlayfs: no processor for media-type',
+      'FormatUnreadable',
+    ],
+    ['ErrImagePull', 'unsupported diff media type: application/vnd.oci.image.layer.nydus.blob.v1', 'FormatUnreadable'],
     ['ErrImagePull', 'failed to extract layer: write /var/lib/x: no space left on device', 'InsufficientDisk'],
     ['ErrImagePull', 'dial tcp 10.0.0.1:443: connect: connection refused', 'RegistryError'],
     ['ErrImagePull', 'unexpected status: 429 Too Many Requests', 'RegistryError'],
