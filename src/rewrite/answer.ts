@@ -1,5 +1,6 @@
 import { formatBytes, parseQuantity } from '../api/quantity.js';
 import type { AccelerationPolicySpec } from '../api/kinds/acceleration-policy.js';
+import { withCredentials } from '../images/credential-chain.js';
 import { format } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
 import type { RegistryPort } from '../images/registry-port.js';
@@ -19,8 +20,11 @@ export interface Finding {
 
 /** What an answer depends on beside the question and the registry. */
 export interface Lookup {
-  /** Why a manifest of this digest must not be used although its registry has it, or undefined. */
-  quarantined?: (digest: string) => string | undefined;
+  /**
+   * Why a variant (its digest, or its image where Pods name no digest) must not be used although its registry has it, or undefined.
+   * Counts for the Pods of one namespace.
+   */
+  quarantined?: (variant: string) => string | undefined;
   /** Milliseconds that never jump; steps have no time when absent. */
   now?: () => number;
 }
@@ -31,7 +35,8 @@ export interface Lookup {
  */
 export async function findAnswer(question: Question, registry: RegistryPort, lookup: Lookup = {}): Promise<Finding> {
   const { reference, policy, landing } = question;
-  const port = registry;
+  const { quarantined, now } = lookup;
+  const port = withCredentials(registry, question.chain);
   // No node of now matches: nothing is known of those that will.
   const wanted = landing?.platforms === undefined || landing.platforms.length === 0 ? {} : { platforms: landing.platforms };
   const source = await resolveSource(format(reference), port, wanted);
@@ -55,10 +60,10 @@ export async function findAnswer(question: Question, registry: RegistryPort, loo
     rules,
     freshness,
     output,
-    port: withoutQuarantined(port, lookup.quarantined),
+    port: quarantined === undefined ? port : withoutQuarantined(port, quarantined),
     obstacle: (of) => obstacleTo(of, landing, nodePoolClosed),
     ...wanted,
-    ...(lookup.now === undefined ? {} : { now: lookup.now }),
+    ...(now === undefined ? {} : { now }),
   });
   const details = { sourceDigest: source.digest, format: found.format, message: found.message };
   const answer: Answer =
@@ -68,20 +73,23 @@ export async function findAnswer(question: Question, registry: RegistryPort, loo
   return { answer, steps: found.evidence, sizeBytes: source.sizeBytes };
 }
 
-/**
- * A variant that nodes just failed to pull is as good as absent, whatever its registry says; the ladder then goes on to the next
- * rule of the policy.
- */
-function withoutQuarantined(port: RegistryPort, quarantined: Lookup['quarantined']): RegistryPort {
-  if (quarantined === undefined) return port;
+/** An image that a registry has and that is not used all the same; unlike an absent one it says why itself. */
+class Quarantined extends RegistryError {
+  override get notFound(): boolean {
+    return false;
+  }
+}
+
+/** A variant that nodes just failed to pull is as good as absent: the ladder goes on to the next rule of the policy. */
+function withoutQuarantined(port: RegistryPort, quarantined: (variant: string) => string | undefined): RegistryPort {
   return {
     config: (...args) => port.config(...args),
     referrers: (...args) => port.referrers(...args),
     manifest: async (reference, options) => {
       const fact = await port.manifest(reference, options);
-      const reason = quarantined(fact.digest);
-      if (reason === undefined) return fact;
-      throw new RegistryError(reason, { outcome: 'variant-missing', host: reference.registry });
+      const message = quarantined(fact.digest) ?? quarantined(format(reference));
+      if (message === undefined) return fact;
+      throw new Quarantined(message, { outcome: 'variant-missing', host: reference.registry });
     },
   };
 }

@@ -1,4 +1,5 @@
 import { clip } from '../api/conditions.js';
+import { FORMATS } from '../api/kinds/acceleration-policy.js';
 import type { Decision, Outcome } from '../api/outcomes.js';
 import type { CredentialChain } from '../images/credential-chain.js';
 import { fingerprint } from '../images/credential-chain.js';
@@ -11,8 +12,8 @@ import type { Policy } from './policy-match.js';
 import { pickPolicy } from './policy-match.js';
 import type { GangRecord, RecordHit } from './record.js';
 import { findRecorded, findResolved } from './record.js';
-import type { NamespaceFacts } from './skip.js';
-import { skipContainer } from './skip.js';
+import type { NamespaceFacts, Skip } from './skip.js';
+import { skipContainer, skipOwner } from './skip.js';
 
 /** Longest message of one decision; all decisions of a Pod share one annotation. */
 const MAX_MESSAGE = 256;
@@ -80,8 +81,9 @@ export function questionsOf(situation: Situation): Question[] {
 }
 
 /**
- * Decides about every container of a Pod that is not skipped as a whole, and about its image volumes that the gang has a record of.
- * Total: a question without an answer is one whose answer did not come within the budget. Order: opt-out, record of the gang, policy.
+ * Decides about every container of a Pod that is not skipped as a whole, and about image volumes that the gang has a record of or
+ * that the configuration lets change. Total: a question without an answer is one whose answer did not come within the budget.
+ * Order: opt-out, record of the gang, owner, policy.
  */
 export function decide(situation: Situation, answers: ReadonlyMap<string, Answer>): Verdict[] {
   return judgeAll(situation, (question) => answers.get(question.key));
@@ -92,17 +94,15 @@ type Lookup = (question: Question) => Answer | undefined;
 function judgeAll(situation: Situation, lookup: Lookup): Verdict[] {
   const { pod, namespace } = situation;
   const claims = claimedSources(pod);
-  // Policies are about programs that start; a volume is only kept equal to what was warmed for its gang.
-  const judged = pod.containers.filter((c) => c.kind === 'container' || isRecorded(c.image, situation.records));
+  // Unless the configuration says otherwise, a volume is only kept equal to what was warmed for its gang.
+  const judged = pod.containers.filter(
+    (c) => c.kind !== 'volume' || situation.rewrite.imageVolumes || isRecorded(c.image, situation.records),
+  );
+  const owner = skipOwner(pod, situation.rewrite.owners);
   return judged.map((container) => {
-    const judge = (source: string): Decision => evaluate(container.name, source, situation, lookup);
+    const judge = (source: string): Decision => evaluate({ container, source, owner }, situation, lookup);
     const skip = skipContainer(container, pod, namespace);
-    if (skip !== undefined)
-      return {
-        decision: leave(container.name, container.image, skip.outcome, { message: skip.message }),
-        container,
-        already: false,
-      };
+    if (skip !== undefined) return { decision: leave(container.name, container.image, skip), container, already: false };
     const claim = claims.get(container.name);
     const confirmed = claim === undefined ? undefined : judge(claim);
     if (confirmed?.image === container.image) return { decision: confirmed, container, already: true };
@@ -116,55 +116,77 @@ function isRecorded(image: string, records: readonly GangRecord[]): boolean {
   return findResolved(records, image) !== undefined || (reading.ok && findRecorded(records, reading.reference) !== undefined);
 }
 
+interface Subject {
+  container: PodContainer;
+  source: string;
+  owner: Skip | undefined;
+}
+
 /** Decides as if the user had written `source`; the caller checks a claimed source against the image that really stands there. */
-function evaluate(container: string, source: string, situation: Situation, lookup: Lookup): Decision {
+function evaluate({ container: { name, kind }, source, owner }: Subject, situation: Situation, lookup: Lookup): Decision {
   const { records, policies, namespace } = situation;
   const reading = parseReference(source);
-  if (!reading.ok) return leave(container, source, 'unparsable', { message: reading.problem });
+  if (!reading.ok) return leave(name, source, { outcome: 'unparsable', message: reading.problem });
+  const { reference } = reading;
   const own = findResolved(records, source);
-  if (own !== undefined) return leave(container, source, 'already-accelerated', recordDetails(own));
-  const hit = findRecorded(records, reading.reference);
+  if (own !== undefined) return leave(name, source, { outcome: 'already-accelerated', ...recordDetails(own) });
+  const hit = findRecorded(records, reference);
   if (hit !== undefined)
-    return decision({ container, source, outcome: hit.image.outcome, image: hit.image.resolved }, recordDetails(hit));
-  const policy = pickPolicy(policies, namespace.labels, reading.reference);
-  if (policy === undefined) return leave(container, source, 'no-policy', {});
-  const { landing } = situation;
-  const chain = situation.chainFor(reading.reference);
-  const answer = lookup({
-    key: keyOf(policy, reading.reference, landing, chain),
-    reference: reading.reference,
-    policy,
-    landing,
-    chain,
-  });
-  return conclude(container, source, policy, answer);
+    return decision({ container: name, source, outcome: hit.image.outcome, image: hit.image.resolved }, recordDetails(hit));
+  if (owner !== undefined) return leave(name, source, owner);
+  const policy = pickPolicy(policies, namespace.labels, reference);
+  if (policy === undefined) return leave(name, source, { outcome: 'no-policy' });
+  const question = questionAbout(reference, policy, kind === 'container' ? situation : portableOnly(situation));
+  return conclude({ container: name, source, policy }, lookup(question), situation.credentialProblem);
 }
 
-function keyOf(policy: Policy, reference: Reference, landing: Landing | undefined, chain: CredentialChain): string {
-  return `${policy.name}/${policy.generation} ${format(reference)} ${landing?.key ?? ''} ${chain.map(fingerprint).join(',')}`;
+function questionAbout(reference: Reference, policy: Policy, { landing, chainFor }: Situation): Question {
+  const chain = chainFor(reference);
+  const key = `${policy.name}/${policy.generation} ${format(reference)} ${landing?.key ?? ''} ${chain.map(fingerprint).join(',')}`;
+  return { key, reference, policy, landing, chain };
 }
 
-function conclude(container: string, source: string, policy: Policy, answer: Answer | undefined): Decision {
+const PORTABLE_ONLY: Landing['now'] = Object.fromEntries(
+  FORMATS.map(
+    (f) => [f, 'image volumes and ephemeral containers get portable formats only, whatever the nodes can run'] as const,
+  ),
+);
+
+/** The situation of images that kubelets and snapshotters handle in their own ways, so that capable nodes prove nothing. */
+function portableOnly(situation: Situation): Situation {
+  const { platforms, key = '' } = situation.landing ?? {};
+  return { ...situation, landing: { platforms, now: PORTABLE_ONLY, later: {}, key: `${key} portable` } };
+}
+
+/** Outcomes that a better credential might change: registries hide what they deny as absent. */
+const DENIED: ReadonlySet<Outcome> = new Set<Outcome>(['auth-denied', 'variant-missing', 'registry-error']);
+
+interface Asked {
+  container: string;
+  source: string;
+  policy: Policy;
+}
+
+function conclude({ container, source, policy }: Asked, answer: Answer | undefined, problem: string | undefined): Decision {
   if (answer === undefined) {
     const message = 'the registry did not answer within the budget of an admission; the next Pod will find the answer cached';
-    return leave(container, source, 'budget-exceeded', { policy: policy.name, message });
+    return leave(container, source, { outcome: 'budget-exceeded', policy: policy.name, message });
   }
-  const { sourceDigest, format, message } = answer;
-  const known = { policy: policy.name, ...defined({ sourceDigest, format, message }) };
-  if (answer.outcome !== 'accelerated') return leave(container, source, answer.outcome, known);
-  if (answer.image === source) return leave(container, source, 'already-accelerated', known);
+  const { outcome, sourceDigest, format } = answer;
+  const why = DENIED.has(outcome) ? [answer.message, problem].filter((m) => m !== undefined).join('; ') : answer.message;
+  const known = { policy: policy.name, ...defined({ sourceDigest, format, message: why }) };
+  if (answer.outcome !== 'accelerated') return leave(container, source, { outcome: answer.outcome, ...known });
+  if (answer.image === source) return leave(container, source, { outcome: 'already-accelerated', ...known });
   if (policy.spec.mode === 'Audit') {
-    return leave(container, source, 'skipped-audit', {
-      ...known,
-      message: `policy ${policy.name} is in mode Audit; otherwise the image would be ${answer.image}`,
-    });
+    const message = `policy ${policy.name} is in mode Audit; otherwise the image would be ${answer.image}`;
+    return leave(container, source, { ...known, outcome: 'skipped-audit', message });
   }
   return decision({ container, source, outcome: 'accelerated', image: answer.image }, known);
 }
 
 type Details = Partial<Omit<Decision, 'container' | 'source' | 'outcome' | 'image'>>;
 
-function leave(container: string, source: string, outcome: Outcome, details: Details): Decision {
+function leave(container: string, source: string, { outcome, ...details }: Details & { outcome: Outcome }): Decision {
   return decision({ container, source, outcome, image: source }, details);
 }
 

@@ -4,7 +4,7 @@ import { ANNOTATION } from '../api/names.js';
 
 /** One container or image volume of a Pod as it stands in this review. */
 export interface PodContainer {
-  kind: 'container' | 'volume';
+  kind: 'container' | 'volume' | 'ephemeral';
   /** Its name; that of a volume as `volume/NAME`, which no container can have. */
   name: string;
   image: string;
@@ -37,14 +37,27 @@ export function viewPod(value: unknown): PodView | undefined {
   };
 }
 
+/**
+ * Reads the containers that an update of `pods/ephemeralcontainers` adds; undefined where it adds none. What was there before is
+ * immutable, and so a change of it would have the whole request refused.
+ */
+export function viewEphemeral(value: unknown, old: unknown): PodView | undefined {
+  const pod = viewPod(value);
+  const field = 'ephemeralContainers';
+  const before = new Set(records(at(old, 'spec')[field]).map((c) => c['name']));
+  const all = readContainers(at(value, 'spec')[field], `/spec/${field}`, 'ephemeral');
+  const containers = all.filter((c) => !before.has(c.name));
+  return pod === undefined || containers.length === 0 ? undefined : { ...pod, containers };
+}
+
 /** Containers without a name or image are left to the API server, which refuses them with a message of its own. */
-function readContainers(value: unknown, pointer: string): PodContainer[] {
+function readContainers(value: unknown, pointer: string, kind: PodContainer['kind'] = 'container'): PodContainer[] {
   return (list(value) ?? []).flatMap((entry, i) => {
     const container = record(entry);
     const [name, image] = [string(container?.['name']), string(container?.['image'])];
     if (name === undefined || image === undefined) return [];
     const pullPolicy = string(container?.['imagePullPolicy']);
-    return [{ kind: 'container', name, image, pullPolicy, pointer: `${pointer}/${i}/image` }];
+    return [{ kind, name, image, pullPolicy, pointer: `${pointer}/${i}/image` }];
   });
 }
 

@@ -1,3 +1,4 @@
+import { at, records, string } from '../api/json.js';
 import type { Outcome } from '../api/outcomes.js';
 import { ANNOTATION, LABEL } from '../api/names.js';
 import type { PodContainer, PodView } from './pod-view.js';
@@ -52,4 +53,35 @@ export function skipContainer(container: PodContainer, pod: PodView, namespace: 
 
 function listed(annotations: Readonly<Record<string, string>>, name: string): boolean {
   return (annotations[ANNOTATION.skipContainers] ?? '').split(',').some((part) => part.trim() === name);
+}
+
+/** Marks of tools that keep a Pod equal to a repository: annotation of Argo CD, labels of Flux. */
+const GITOPS_ANNOTATIONS = ['argocd.argoproj.io/tracking-id'];
+const GITOPS_LABELS = ['kustomize.toolkit.fluxcd.io/name', 'helm.toolkit.fluxcd.io/name'];
+
+/**
+ * Why images of the Pod are left to whoever made it, or undefined. Operators that make Pods themselves compare them with what they
+ * asked for, and delete one whose image differs, again and again; only controllers that are known not to (`owners`) are trusted.
+ */
+export function skipOwner(pod: PodView, owners: readonly string[]): Skip | undefined {
+  const controller = records(at(pod.raw, 'metadata')['ownerReferences']).find((o) => o['controller'] === true);
+  if (controller === undefined) {
+    const mark =
+      GITOPS_ANNOTATIONS.find((a) => Object.hasOwn(pod.annotations, a)) ??
+      GITOPS_LABELS.find((l) => Object.hasOwn(pod.labels, l));
+    if (mark === undefined) return undefined;
+    return {
+      outcome: 'skipped-gitops',
+      message: `${mark}: a tool keeps this Pod equal to a repository, and would undo a changed image`,
+    };
+  }
+  if (owners.includes('*')) return undefined;
+  const [kind, apiVersion] = [string(controller['kind']) ?? '', string(controller['apiVersion']) ?? ''];
+  const slash = apiVersion.indexOf('/');
+  const owner = slash < 0 ? kind : `${kind}.${apiVersion.slice(0, slash)}`;
+  if (owners.includes(owner)) return undefined;
+  return {
+    outcome: 'skipped-owner',
+    message: `the Pod belongs to a ${owner}, which is not under rewrite.owners of the configuration`,
+  };
 }

@@ -44,7 +44,7 @@ describe('image volumes', () => {
 
   test('one without a record is no matter of ours: no decision, and no policy is asked', () => {
     const situation = makeSituation(podOf({ reference: DATA }), { policies: [makePolicy('p')] });
-    expect(questionsOf(situation).map((q) => q.key)).toEqual([`p/1 ${APP}`]);
+    expect(questionsOf(situation).map((q) => q.key)).toEqual([`p/1 ${APP}  -`]);
     expect(decide(situation, none).map((v) => v.decision.container)).toEqual(['app']);
   });
 
