@@ -1,4 +1,4 @@
-import { ALL_TOOLS, CONTROL_PLANE_TOOLS, missingTools } from '../test/cluster/tools.js';
+import { REAL_NODE_TOOLS, CONTROL_PLANE_TOOLS, missingTools } from '../test/cluster/tools.js';
 import { LEGS } from '../src/cli/timeline/model.js';
 import { floorSeconds } from './settings.js';
 import type { Settings } from './settings.js';
@@ -14,7 +14,7 @@ export function costsOf(settings: Settings): string[] {
     `This takes about ${real ? '4 minutes' : '90 seconds'}, ${pulls} s of them for pulls through a ${linkMbit} Mbit/s link, and 2 GB of memory.`,
     ...(real ? [`Images take ${images} GB while it runs: in memory where 12 GB are free, else on disk.`] : []),
   ];
-  if (missingTools(real ? ALL_TOOLS : CONTROL_PLANE_TOOLS).length > 0) {
+  if (missingTools(real ? REAL_NODE_TOOLS : CONTROL_PLANE_TOOLS).length > 0) {
     lines.push(
       'Before that, once on this machine, the test tools are built from source: 10 to 15 minutes on two cores and 7 GB of disk.',
     );

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { canRunRealNodes, examine } from '../test/cluster/doctor.js';
 import { ensurePackages } from '../test/cluster/packages/index.js';
-import { ALL_TOOLS, CONTROL_PLANE_TOOLS, ensureTools } from '../test/cluster/tools.js';
+import { REAL_NODE_TOOLS, CONTROL_PLANE_TOOLS, ensureTools } from '../test/cluster/tools.js';
 import { CASE_SUITES } from './testing/cases.js';
 import { checkCases } from './testing/check-cases.js';
 import type { Machine, Suite } from './testing/suites.js';
@@ -29,7 +29,7 @@ function look(): Machine {
 async function prepare(suite: Suite): Promise<void> {
   if (suite.cluster === 'none') return;
   say(`${suite.name}: tools`);
-  await ensureTools(suite.cluster === 'real-nodes' ? ALL_TOOLS : CONTROL_PLANE_TOOLS);
+  await ensureTools(suite.cluster === 'real-nodes' ? REAL_NODE_TOOLS : CONTROL_PLANE_TOOLS);
   if (suite.cluster !== 'real-nodes') return;
   const packages = await ensurePackages((line) => console.log(line));
   if (!packages.ok) throw new Error(packages.why);

@@ -15,7 +15,7 @@ import { startRealNodes, type RealNode, type RealNodesOptions } from './nodes/in
 import { statePath } from './paths.js';
 import { startRegistry, type Registry } from './registry/index.js';
 import { Supervisor } from './supervisor/client.js';
-import { ALL_TOOLS, CONTROL_PLANE_TOOLS, ensureTools } from './tools.js';
+import { REAL_NODE_TOOLS, CONTROL_PLANE_TOOLS, ensureTools } from './tools.js';
 import { notYet, until } from './until.js';
 
 export interface ClusterOptions {
@@ -78,7 +78,7 @@ export class Cluster {
   static async start(options: ClusterOptions): Promise<Cluster> {
     const { name, nodes = {}, say = (line: string): void => console.log(line) } = options;
     const real = counted(nodes.real);
-    const tools = await ensureTools(real.count > 0 ? ALL_TOOLS : CONTROL_PLANE_TOOLS, say);
+    const tools = await ensureTools(real.count > 0 ? REAL_NODE_TOOLS : CONTROL_PLANE_TOOLS, say);
     const begun = performance.now();
     const lap = (what: string): void =>
       say(`cluster ${name}: ${what} after ${((performance.now() - begun) / 1000).toFixed(1)} s`);

@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { localAddresses } from './leases.js';
 import { isDebian, missingPackages } from './packages/index.js';
 import { cacheRoot } from './paths.js';
-import { ALL_TOOLS, CONTROL_PLANE_TOOLS, missingTools } from './tools.js';
+import { REAL_NODE_TOOLS, CONTROL_PLANE_TOOLS, missingTools } from './tools.js';
 
 /** What was found about one need of the test ground. `fix` is there when `verdict` is not ok. */
 export interface Finding {
@@ -79,13 +79,13 @@ function go(): Finding {
 }
 
 function toolCache(): Finding {
-  const missing = missingTools(ALL_TOOLS);
+  const missing = missingTools(REAL_NODE_TOOLS);
   if (missing.length === 0)
-    return { what: 'test tools', verdict: 'ok', found: `all ${ALL_TOOLS.length} built, in ${cacheRoot()}` };
+    return { what: 'test tools', verdict: 'ok', found: `all ${REAL_NODE_TOOLS.length} built, in ${cacheRoot()}` };
   return {
     what: 'test tools',
     verdict: 'warn',
-    found: `${missing.length} of ${ALL_TOOLS.length} not built yet: ${missing.join(', ')}`,
+    found: `${missing.length} of ${REAL_NODE_TOOLS.length} not built yet: ${missing.join(', ')}`,
     fix: 'the first make demo or make test builds them: 10 to 15 minutes and 7 GB on two cores',
   };
 }
@@ -95,7 +95,7 @@ function disk(): Finding {
   while (!existsSync(dir)) dir = dirname(dir);
   const stat = statfsSync(dir);
   const free = stat.bavail * stat.bsize;
-  const need = missingTools(ALL_TOOLS).length > 0 ? 14 * GIB : 3 * GIB;
+  const need = missingTools(REAL_NODE_TOOLS).length > 0 ? 14 * GIB : 3 * GIB;
   return advice(
     'disk',
     free > need,

@@ -1,24 +1,37 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
+import { cargoInstall } from './cargo.js';
 import { run } from './exec.js';
 import { withFileLock } from './lock.js';
 import { cacheRoot, repoRoot } from './paths.js';
 
-/** A program built from a pinned Go module. */
+/** A program built from a pinned Go module or crate. */
 interface Tool {
   name: string;
+  /** Go package; of a crate, its programs have no other name. */
   package: string;
   /** Seconds to build from an empty Go cache on two busy cores, measured; for the estimate only. */
   weight: number;
 }
 
-interface Group {
+interface GoGroup {
+  kind: 'go';
   /** Folder below test/cluster/go that holds go.mod and go.sum. */
   module: string;
   ldflags: string;
   tools: Tool[];
 }
+
+interface CrateGroup {
+  kind: 'crate';
+  crate: string;
+  version: string;
+  /** All of them come out of one build. */
+  tools: Tool[];
+}
+
+type Group = GoGroup | CrateGroup;
 
 const KUBERNETES = 'v1.36.3';
 const stamp = (pkg: string, values: Record<string, string>): string =>
@@ -29,6 +42,7 @@ const stamp = (pkg: string, values: Record<string, string>): string =>
 // Without the stamp clients see v0.0.0, and version-gated behaviour goes wrong.
 const GROUPS: Group[] = [
   {
+    kind: 'go',
     module: 'kube',
     ldflags: `-s -w ${stamp('k8s.io/component-base/version', { gitVersion: KUBERNETES, gitMajor: '1', gitMinor: '36' })}`,
     tools: [
@@ -43,6 +57,7 @@ const GROUPS: Group[] = [
     ],
   },
   {
+    kind: 'go',
     module: 'containerd',
     ldflags: `-s -w ${stamp('github.com/containerd/containerd/v2/version', { Version: '2.4.2' })}`,
     tools: [
@@ -52,9 +67,36 @@ const GROUPS: Group[] = [
       { name: 'crictl', package: 'sigs.k8s.io/cri-tools/cmd/crictl', weight: 20 },
     ],
   },
+  {
+    kind: 'go',
+    module: 'stargz',
+    ldflags: '-s -w',
+    tools: [{ name: 'containerd-stargz-grpc', package: '.', weight: 35 }],
+  },
+  {
+    kind: 'go',
+    module: 'nydus',
+    ldflags: '-s -w',
+    tools: [
+      {
+        name: 'containerd-nydus-grpc',
+        package: 'github.com/containerd/nydus-snapshotter/cmd/containerd-nydus-grpc',
+        weight: 110,
+      },
+    ],
+  },
+  {
+    kind: 'crate',
+    crate: 'nydus-rs',
+    version: '2.2.0',
+    tools: [
+      { name: 'nydusd', package: 'nydusd', weight: 480 },
+      { name: 'nydus-image', package: 'nydus-image', weight: 0 },
+    ],
+  },
 ];
 
-/** What a control plane with fake nodes needs; real nodes need all. */
+/** What a control plane with fake nodes needs. */
 export const CONTROL_PLANE_TOOLS = [
   'etcd',
   'kube-apiserver',
@@ -64,7 +106,17 @@ export const CONTROL_PLANE_TOOLS = [
   'kueue',
   'crane',
 ] as const;
-export const ALL_TOOLS: readonly string[] = GROUPS.flatMap((g) => g.tools.map((t) => t.name));
+const toolsOf = (module: string): string[] =>
+  GROUPS.flatMap((g) => (g.kind === 'go' && g.module === module ? g.tools.map((t) => t.name) : []));
+
+/** What a cluster with real nodes needs: control plane, kubelet and containerd. */
+export const REAL_NODE_TOOLS: readonly string[] = [...toolsOf('kube'), ...toolsOf('containerd')];
+/** What nodes need on top that load images lazily, by their snapshotter. */
+export const SNAPSHOTTER_TOOLS = {
+  overlayfs: [],
+  stargz: toolsOf('stargz'),
+  nydus: [...toolsOf('nydus'), 'nydusd', 'nydus-image'],
+} as const satisfies Record<string, readonly string[]>;
 
 interface Placed extends Tool {
   group: Group;
@@ -76,9 +128,14 @@ export const goModuleDir = (module: string): string => join(repoRoot(), 'test/cl
 
 // The cache key covers all that decides the bytes of the result: pins, flags, platform.
 function binDir(group: Group): string {
+  const platform = `${process.platform} ${process.arch}`;
+  if (group.kind === 'crate')
+    return join(cacheRoot(), 'tools', `${group.crate}-${group.version}-${platform.replace(' ', '-')}`, 'bin');
+  const dir = goModuleDir(group.module);
+  const own = readdirSync(dir).filter((name) => name.endsWith('.go'));
   const hash = createHash('sha256');
-  for (const file of ['go.mod', 'go.sum']) hash.update(readFileSync(join(goModuleDir(group.module), file)));
-  hash.update(`${group.ldflags} ${process.platform} ${process.arch}`);
+  for (const file of ['go.mod', 'go.sum', ...own.sort()]) hash.update(readFileSync(join(dir, file)));
+  hash.update(`${group.ldflags} ${platform}`);
   return join(cacheRoot(), 'tools', `${group.module}-${hash.digest('hex').slice(0, 16)}`, 'bin');
 }
 
@@ -88,7 +145,7 @@ const placed = (names: readonly string[]): Placed[] =>
   );
 
 /** The named tools that are not in the cache yet. */
-export const missingTools = (names: readonly string[] = ALL_TOOLS): string[] =>
+export const missingTools = (names: readonly string[] = REAL_NODE_TOOLS): string[] =>
   placed(names)
     .filter((t) => !existsSync(t.path))
     .map((t) => t.name);
@@ -98,7 +155,7 @@ export const missingTools = (names: readonly string[] = ALL_TOOLS): string[] =>
  * on where it stopped; `say` gets the cost before the start and then progress lines. Throws when Go is missing or too old.
  */
 export async function ensureTools(
-  names: readonly string[] = ALL_TOOLS,
+  names: readonly string[] = REAL_NODE_TOOLS,
   say: (line: string) => void = (l) => console.log(l),
 ): Promise<Record<string, string>> {
   const tools = placed(names);
@@ -115,28 +172,31 @@ export async function ensureTools(
 async function buildMissing(tools: readonly Placed[], say: (line: string) => void): Promise<void> {
   const todo = tools.filter((t) => !existsSync(t.path));
   if (todo.length === 0) return;
-  for (const module of new Set(todo.map((t) => t.group.module))) await requireGo(module);
+  for (const module of new Set(todo.flatMap((t) => (t.group.kind === 'go' ? [t.group.module] : [])))) await requireGo(module);
   const total = todo.reduce((sum, t) => sum + t.weight, 0);
-  say(`tools: ${todo.length} to build from pinned Go modules: ${todo.map((t) => t.name).join(', ')}`);
+  say(`tools: ${todo.length} to build from pinned Go modules and crates: ${todo.map((t) => t.name).join(', ')}`);
   say(
     `tools: ${minutes(total)} on two idle cores, twice that on busy ones, when Go's caches are empty; much less when they are warm. Once per machine. ` +
       `Disk: up to 7 GB (Go's build cache 4.4, its modules 1.9, programs 0.7) in ${cacheRoot()} and Go's own caches`,
   );
   const progress = new Progress(total, say);
   for (const [index, tool] of todo.entries()) {
+    // Others of the same crate have come with it.
+    if (existsSync(tool.path)) continue;
     await progress.during(`${tool.name} (${index + 1}/${todo.length})`, tool.weight, () => build(tool));
   }
   say(`tools: built in ${minutes(progress.elapsedSeconds)}`);
 }
 
-async function build(tool: Placed): Promise<void> {
-  mkdirSync(join(tool.path, '..'), { recursive: true });
-  const temp = `${tool.path}.${process.pid}.tmp`;
-  await run('go', ['build', '-trimpath', '-ldflags', tool.group.ldflags, '-o', temp, tool.package], {
-    cwd: goModuleDir(tool.group.module),
+async function build({ path, group, package: program }: Placed): Promise<void> {
+  mkdirSync(join(path, '..'), { recursive: true });
+  if (group.kind === 'crate') return cargoInstall({ ...group, bin: join(path, '..'), programs: group.tools.map((t) => t.name) });
+  const temp = `${path}.${process.pid}.tmp`;
+  await run('go', ['build', '-trimpath', '-ldflags', group.ldflags, '-o', temp, program], {
+    cwd: goModuleDir(group.module),
     env: { CGO_ENABLED: '0', GOFLAGS: '-mod=readonly -buildvcs=false' },
   });
-  renameSync(temp, tool.path);
+  renameSync(temp, path);
 }
 
 /** Throws with the way out when Go is absent or older than the module wants. */
