@@ -73,10 +73,14 @@ export class KubeClient implements KubePort, WatchPort {
 
   /**
    * @param path kubeconfig; when absent KUBECONFIG, ~/.kube/config, then the Pod's service account
+   * @param options.context of the kubeconfig; its current one when absent
    * @throws Error naming the file when it cannot be used; the server itself is not asked yet
    */
-  static async fromKubeconfig(path: string | undefined, { userAgent }: { userAgent: string }): Promise<KubeClient> {
-    return new KubeClient(new Transport(await Credentials.load(path), userAgent));
+  static async fromKubeconfig(
+    path: string | undefined,
+    { userAgent, context }: { userAgent: string; context?: string },
+  ): Promise<KubeClient> {
+    return new KubeClient(new Transport(await Credentials.load(path, Date.now, context), userAgent));
   }
 
   /** Address of the API server, for messages. */

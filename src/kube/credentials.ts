@@ -33,24 +33,30 @@ export class Credentials {
   readonly server: string;
   readonly proxyUrl: string | undefined;
   readonly #path: string | undefined;
+  readonly #context: string | undefined;
   readonly #now: () => number;
   #config: KubeConfig;
   #identity: Identity | undefined;
   #readAt = 0;
   #reading: Promise<Identity> | undefined;
 
-  private constructor(path: string | undefined, config: KubeConfig, now: () => number) {
+  private constructor(config: KubeConfig, { path, context }: Place, now: () => number) {
     const cluster = clusterOf(config, path);
     this.#path = path;
+    this.#context = context;
     this.#config = config;
     this.#now = now;
     this.server = cluster.server;
     this.proxyUrl = cluster.proxyUrl;
   }
 
-  /** Reads the kubeconfig at `path`, or what KUBECONFIG, ~/.kube/config or the Pod's service account offer, in this order. */
-  static async load(path: string | undefined, now: () => number = Date.now): Promise<Credentials> {
-    return new Credentials(path, await loadConfig(path), now);
+  /**
+   * Reads the kubeconfig at `path`, or what KUBECONFIG, ~/.kube/config or the Pod's service account offer, in this order.
+   * `context` is that of the file when absent.
+   */
+  static async load(path: string | undefined, now: () => number = Date.now, context?: string): Promise<Credentials> {
+    const place = { path, context };
+    return new Credentials(await loadConfig(place), place, now);
   }
 
   async current(): Promise<Identity> {
@@ -61,7 +67,7 @@ export class Credentials {
   /** After a 401: reads everything again, the kubeconfig and a plugin's cached answer included. */
   async renew(): Promise<Identity> {
     // Half-written kubeconfigs happen to those who write them without a rename; what was read before may still do.
-    this.#config = await loadConfig(this.#path).catch(() => this.#config);
+    this.#config = await loadConfig({ path: this.#path, context: this.#context }).catch(() => this.#config);
     return this.#read();
   }
 
@@ -89,7 +95,12 @@ export class Credentials {
   }
 }
 
-async function loadConfig(path: string | undefined): Promise<KubeConfig> {
+interface Place {
+  path: string | undefined;
+  context: string | undefined;
+}
+
+async function loadConfig({ path, context }: Place): Promise<KubeConfig> {
   // Only this module of client-node is needed; its index pulls in 800 generated classes. `explain` never gets here.
   const { KubeConfig } = await import('@kubernetes/client-node/dist/config.js');
   const config = new KubeConfig();
@@ -101,6 +112,12 @@ async function loadConfig(path: string | undefined): Promise<KubeConfig> {
       `cannot read the kubeconfig ${path ?? 'named by KUBECONFIG or ~/.kube/config'}: ${(error as Error).message}`,
       { cause: error },
     );
+  }
+  if (context !== undefined) {
+    const known = config.getContexts().map(({ name }) => name);
+    if (!known.includes(context))
+      throw new Error(`the kubeconfig has no context ${JSON.stringify(context)}; it has ${known.join(', ') || 'none'}`);
+    config.setCurrentContext(context);
   }
   return config;
 }

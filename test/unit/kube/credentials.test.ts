@@ -72,6 +72,17 @@ describe('credentials', () => {
     expect((await credentials.current()).headers).toEqual({ authorization: 'Bearer from-plugin' });
   });
 
+  test('a context beside the current one can be asked for by name', async () => {
+    const path = kubeconfig('https://current');
+    const config = JSON.parse(readFileSync(path, 'utf8')) as Record<'clusters' | 'contexts' | 'users', { name: string }[]>;
+    config.clusters.push({ name: 'd', cluster: { server: 'https://other' } } as { name: string });
+    config.contexts.push({ name: 'other', context: { cluster: 'd', user: config.users[0]?.name } } as { name: string });
+    writeFileSync(path, JSON.stringify(config));
+    expect((await Credentials.load(path, Date.now, 'other')).server).toBe('https://other');
+    expect((await Credentials.load(path)).server).toBe('https://current');
+    await expect(Credentials.load(path, Date.now, 'nope')).rejects.toThrow(/no context "nope"; it has .*other/);
+  });
+
   test.each([
     ['a file that is missing', '/nonexistent/kubeconfig', /cannot read the kubeconfig \/nonexistent\/kubeconfig/],
     ['a context without cluster', 'no-cluster', /names no cluster in its current context/],
