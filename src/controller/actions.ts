@@ -1,7 +1,7 @@
 import type { ImagePrewarmStatus } from '../api/kinds/image-prewarm.js';
 import type { Condition } from '../api/conditions.js';
 import type { PolicyStatus } from '../api/kinds/acceleration-policy.js';
-import { API_VERSION, FIELD_MANAGER } from '../api/names.js';
+import { API_VERSION, FIELD_MANAGER, INSTALL } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
 import type { KubePort, ObjectName, PatchOp } from '../kube/port.js';
 import { RESOURCE, apiVersionOf } from '../kube/resources.js';
@@ -29,7 +29,8 @@ export type Action =
   | { type: 'stamp-deadline'; workload: Seen; ops: readonly PatchOp[] }
   | { type: 'write-check'; workload: Seen; ops: readonly PatchOp[] }
   | { type: 'activate-check'; name: string; condition: Condition }
-  | { type: 'write-policy-status'; name: string; status: PolicyStatus };
+  | { type: 'write-policy-status'; name: string; status: PolicyStatus }
+  | { type: 'publish-node-classes'; namespace: string; data: Record<string, string> };
 
 export type ActionType = Action['type'];
 
@@ -45,6 +46,7 @@ export const ACTION_TYPES = Object.keys({
   'write-check': 0,
   'activate-check': 0,
   'write-policy-status': 0,
+  'publish-node-classes': 0,
 } satisfies Record<ActionType, 0>) as ActionType[];
 
 export interface ActuatorOptions {
@@ -107,6 +109,8 @@ export class Actuator {
         return client.apply(RESOURCE.admissionChecks, checkObject(action), FIELD_MANAGER.checks, { subresource: 'status' });
       case 'write-policy-status':
         return client.apply(RESOURCE.accelerationPolicies, policyObject(action), FIELD_MANAGER.status, { subresource: 'status' });
+      case 'publish-node-classes':
+        return client.apply(RESOURCE.configMaps, classesObject(action), FIELD_MANAGER.nodeClasses);
     }
   }
 }
@@ -136,4 +140,8 @@ function checkObject({ name, condition }: { name: string; condition: Condition }
 
 function policyObject({ name, status }: { name: string; status: PolicyStatus }): KubeObject {
   return { apiVersion: API_VERSION, kind: 'AccelerationPolicy', metadata: { name }, status } as KubeObject;
+}
+
+function classesObject({ namespace, data }: { namespace: string; data: Record<string, string> }): KubeObject {
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name: INSTALL.nodeClasses }, data } as KubeObject;
 }

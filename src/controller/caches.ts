@@ -13,6 +13,8 @@ import { RESOURCE } from '../kube/resources.js';
 import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
+import type { RuntimeClassFacts } from '../placement/capability.js';
+import { runtimeClassFacts } from '../placement/capability.js';
 import type { NodeFacts } from '../placement/node-facts.js';
 import { nodeFacts } from '../placement/node-facts.js';
 import { projectPullerPod, projectPullerSet } from '../preheat/backends/daemonset/project.js';
@@ -22,6 +24,8 @@ import type { FlavorView, WorkloadView } from './gang-sources/kueue.js';
 import { flavorsOfQueue, projectFlavor, projectWorkload } from './gang-sources/kueue.js';
 import type { PolicyView } from './policies.js';
 import { projectPolicy } from './policies.js';
+import type { AcceleratedPod } from './variant-failures.js';
+import { projectAccelerated } from './variant-failures.js';
 
 /** Annotations of an owner that may opt its gang in; its UID finds it. */
 export interface OwnerView {
@@ -89,12 +93,15 @@ function projectRejection(raw: RawObject): RejectionView {
 /** Everything the controller knows of the cluster. All state is here and can be read again: nothing else survives a restart. */
 export class Caches {
   readonly nodes: Reflector<NodeFacts>;
+  readonly runtimeClasses: Reflector<RuntimeClassFacts>;
   readonly namespaces: Reflector<NamespaceView>;
   readonly jobs: Reflector<OwnerView>;
   readonly prewarms: Reflector<ImagePrewarm>;
   readonly policies: Reflector<PolicyView>;
   readonly sets: Reflector<PullerSet>;
   readonly pods: Reflector<PullerPod>;
+  /** Pods of all namespaces that run a variant. */
+  readonly accelerated: Reflector<AcceleratedPod>;
   readonly rejections: Reflector<RejectionView>;
   readonly workloads: Reflector<WorkloadView>;
   readonly clusterQueues: Reflector<{ name: string; flavors: string[] }>;
@@ -119,6 +126,7 @@ export class Caches {
     };
     const pullers = { namespace, labelSelector: LABEL.puller };
     this.nodes = follow(RESOURCE.nodes, nodeFacts);
+    this.runtimeClasses = follow(RESOURCE.runtimeClasses, runtimeClassFacts);
     this.namespaces = follow(RESOURCE.namespaces, projectNamespace);
     this.jobs = follow(
       RESOURCE.jobs,
@@ -131,6 +139,7 @@ export class Caches {
     this.policies = follow(RESOURCE.accelerationPolicies, projectPolicy);
     this.sets = follow(RESOURCE.daemonSets, projectPullerSet, pullers);
     this.pods = follow(RESOURCE.pods, projectPullerPod, pullers);
+    this.accelerated = follow(RESOURCE.pods, projectAccelerated, { labelSelector: LABEL.accelerated });
     this.rejections = follow(RESOURCE.events, projectRejection, {
       namespace,
       fieldSelector: 'regarding.kind=DaemonSet',

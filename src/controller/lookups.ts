@@ -5,16 +5,24 @@ import type { ResolvedSource } from '../images/resolve.js';
 import { resolveSource } from '../images/resolve.js';
 import { findVariant } from '../images/variant.js';
 import type { Clock } from '../observe/clock.js';
-import { sizeProblem } from '../rewrite/answer.js';
+import type { RuntimeClassFacts } from '../placement/capability.js';
+import { obstacleTo } from '../placement/landing.js';
+import type { NodeClasses } from '../placement/node-classes.js';
+import { quarantineOf } from '../placement/quarantine.js';
+import { sizeProblem, withoutQuarantined } from '../rewrite/answer.js';
 import type { Policy } from '../rewrite/policy-match.js';
 import { inOrder, pickPolicy } from '../rewrite/policy-match.js';
 import type { LookupNeed } from './prewarm/record.js';
 import type { Lookup } from './prewarm/snapshot.js';
+import { landingOfSource } from './target-landing.js';
 
 export interface LookupsOptions {
   registry: () => RegistryPort;
   policies: () => Policy[];
   namespaceLabels: (namespace: string) => Readonly<Record<string, string>>;
+  /** The nodes as they are known now. */
+  nodeClasses: () => NodeClasses | undefined;
+  runtimeClass: (name: string) => RuntimeClassFacts | undefined;
   clock: Clock;
 }
 
@@ -50,21 +58,20 @@ export class Lookups {
   async look(key: string, prewarm: ImagePrewarm, needs: readonly LookupNeed[], use: LookupUse): Promise<void> {
     const known = this.#known.get(key) ?? new Map<string, Lookup>();
     this.#known.set(key, known);
-    await Promise.all(
-      needs.map(async (need) => known.set(need.source, await this.#one(need, prewarm.metadata.namespace ?? '', use))),
-    );
+    await Promise.all(needs.map(async (need) => known.set(need.source, await this.#one(need, prewarm, use))));
   }
 
-  async #one({ source, fresh }: LookupNeed, namespace: string, use: LookupUse): Promise<Lookup> {
+  async #one({ source, fresh }: LookupNeed, prewarm: ImagePrewarm, use: LookupUse): Promise<Lookup> {
     const { registry, clock } = this.#options;
     const { platforms, unpinned } = use;
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const resolution = await resolveSource(source, registry(), { platforms, fresh, signal });
+    const wanted = platforms.length === 0 ? {} : { platforms };
+    const resolution = await resolveSource(source, registry(), { ...wanted, fresh, signal });
     if (!resolution.ok)
       return { ok: false, reason: resolution.reason, outcome: resolution.outcome, message: resolution.message, at: clock.now() };
     // Pods that nobody rewrites run what their templates say: with a variant warm they would still start cold.
     if (unpinned !== undefined) return this.#plain(resolution);
-    return (await this.#variant(resolution, namespace, { platforms, signal })) ?? this.#plain(resolution);
+    return (await this.#variant(resolution, prewarm, { source, signal })) ?? this.#plain(resolution);
   }
 
   #plain({ reference, digest, sizeBytes }: ResolvedSource): Lookup {
@@ -78,25 +85,41 @@ export class Lookups {
     };
   }
 
-  /** The variant that a policy wants for prewarmed gangs; undefined where none does or none is proven: the source is warmed then. */
+  /**
+   * The variant that a policy wants for prewarmed gangs; undefined where none does or none is proven to be the same program and to
+   * run wherever a member may land: the source is warmed then.
+   */
   async #variant(
-    source: ResolvedSource,
-    namespace: string,
-    options: { platforms: readonly string[]; signal: AbortSignal },
+    resolved: ResolvedSource,
+    prewarm: ImagePrewarm,
+    { source, signal }: { source: string; signal: AbortSignal },
   ): Promise<Lookup | undefined> {
-    const { policies, namespaceLabels, registry, clock } = this.#options;
-    const policy = pickPolicy(inOrder(policies()), namespaceLabels(namespace), source.reference);
+    const { policies, namespaceLabels, registry, nodeClasses, runtimeClass, clock } = this.#options;
+    const { namespace = '' } = prewarm.metadata;
+    const policy = pickPolicy(inOrder(policies()), namespaceLabels(namespace), resolved.reference);
     if (policy === undefined || policy.spec.whenPrewarmed !== 'Variant' || policy.spec.mode !== 'Enforce') return undefined;
-    if (sizeProblem(policy.spec, source.sizeBytes) !== undefined) return undefined;
-    const { variants: rules, freshness } = policy.spec;
-    const answer = await findVariant({ source, rules, freshness, output: 'Digest', port: registry(), ...options });
+    if (sizeProblem(policy.spec, resolved.sizeBytes) !== undefined) return undefined;
+    const { variants: rules, freshness, nodePoolClosed } = policy.spec;
+    const view = nodeClasses();
+    const landing = landingOfSource(prewarm, source, { view, runtimeClass, now: clock.now() });
+    const failed = (image: string): string | undefined => quarantineOf(view, { namespace, image, now: clock.now() })?.message;
+    const answer = await findVariant({
+      source: resolved,
+      rules,
+      freshness,
+      output: 'Digest',
+      port: withoutQuarantined(registry(), failed),
+      obstacle: (format) => obstacleTo(format, landing, nodePoolClosed),
+      ...(landing?.platforms === undefined ? {} : { platforms: landing.platforms }),
+      signal,
+    });
     if (answer.outcome !== 'accelerated' || answer.image === undefined) return undefined;
     return {
       ok: true,
-      digest: source.digest,
+      digest: resolved.digest,
       resolved: answer.image,
       outcome: 'accelerated',
-      sizeBytes: source.sizeBytes,
+      sizeBytes: resolved.sizeBytes,
       message: `${answer.format ?? ''} variant by policy ${policy.name}`,
       at: clock.now(),
     };

@@ -20,10 +20,12 @@ import { AdmissionCheckReconciler } from './holds/admission-checks.js';
 import { KueueCheckReconciler } from './holds/kueue-check.js';
 import { workloadReader } from './live.js';
 import { Lookups } from './lookups.js';
+import { NodeClassesReconciler } from './node-classes.js';
 import { PrewarmMetrics } from './metrics.js';
 import { PlannerLoop } from './planner-loop.js';
 import { PolicyReconciler } from './policies.js';
 import { PrewarmReconciler } from './prewarm/reconciler.js';
+import { VariantFailures } from './variant-failures.js';
 
 export interface ManagerOptions {
   client: KubePort & WatchPort;
@@ -42,6 +44,9 @@ export interface ManagerOptions {
 /** Changes that come within this time are planned together, ms: a plan looks at everything. */
 const PLAN_DELAY_MS = 200;
 const PLAN = 'plan';
+/** Changes of nodes that come within this time are published together, ms. */
+const NODES_DELAY_MS = 1_000;
+const NODES = 'nodes';
 /** A gang whose Job has not been seen yet is looked at again after this time if no event came, ms. */
 const JOB_LOOK_MS = 1_000;
 
@@ -50,6 +55,7 @@ export class Manager {
   readonly #caches: Caches;
   readonly #views: GangViews;
   readonly #planner: PlannerLoop;
+  readonly #failures: VariantFailures;
   readonly #queues: {
     plan: WorkQueue;
     gangs: WorkQueue;
@@ -57,6 +63,7 @@ export class Manager {
     checks: WorkQueue;
     admissionChecks: WorkQueue;
     policies: WorkQueue;
+    nodeClasses: WorkQueue;
   };
 
   constructor(options: ManagerOptions) {
@@ -65,7 +72,11 @@ export class Manager {
     const views = new GangViews(caches);
     const actuator = new Actuator({ client, log, metrics, leading: options.leading, failpoint: options.failpoint });
     const guard = new Guard(clock);
+    const failures = new VariantFailures({ clock, log, metrics, leading: options.leading });
+    const nodeClasses = new NodeClassesReconciler({ client, caches, actuator, failures, config, clock, log, metrics, namespace });
     const lookups = new Lookups({
+      nodeClasses: () => nodeClasses.view(),
+      runtimeClass: (name) => caches.runtimeClasses.get(name),
       registry: options.registry,
       policies: () => caches.policies.list().flatMap(({ reading }) => (reading.ok ? [reading.policy] : [])),
       namespaceLabels: (name) => caches.namespaces.get(name)?.labels ?? {},
@@ -75,6 +86,7 @@ export class Manager {
     const base = { caches, views, actuator, guard, config, clock };
     this.#caches = caches;
     this.#views = views;
+    this.#failures = failures;
     this.#planner = new PlannerLoop({
       ...base,
       log,
@@ -136,6 +148,7 @@ export class Manager {
       ),
       admissionChecks: queue('admission-checks', 1, (key) => admissionChecks.reconcile(key)),
       policies: queue('policies', 1, (key) => policies.reconcile(key)),
+      nodeClasses: queue('node-classes', 1, () => nodeClasses.reconcile()),
     };
     this.#wire();
   }
@@ -150,6 +163,7 @@ export class Manager {
     await this.#caches.coreSynced();
     for (const queue of Object.values(this.#queues)) queue.start();
     this.#queues.plan.add(PLAN);
+    this.#queues.nodeClasses.add(NODES);
     // Not awaited: without Kueue these never come, and prewarms made by hand need none of it.
     void this.#caches.checksSynced().then(() => {
       for (const { key } of this.#caches.workloads.list()) this.#queues.checks.add(key);
@@ -165,6 +179,7 @@ export class Manager {
   /** A new configuration can change every answer. */
   reconsider(): void {
     this.#plan();
+    this.#queues.nodeClasses.add(NODES);
     for (const prewarm of this.#caches.prewarms.list()) this.#queues.prewarms.add(keyOf(prewarm));
     for (const workload of this.#caches.workloads.list()) this.#workload(workload.key);
     for (const check of this.#caches.checks.list()) this.#queues.admissionChecks.add(check.name);
@@ -179,10 +194,15 @@ export class Manager {
 
   #wire(): void {
     const { nodes, pods, sets, prewarms, workloads, jobs, namespaces, checks, checkConfigs, policies } = this.#caches;
-    const { clusterQueues, localQueues, flavors, rejections } = this.#caches;
+    const { clusterQueues, localQueues, flavors, rejections, runtimeClasses, accelerated } = this.#caches;
     const plan = (): void => this.#plan();
     const all = (): void => this.reconsider();
     for (const cache of [nodes, pods, sets, rejections]) cache.onChange(plan);
+    for (const cache of [nodes, runtimeClasses, flavors])
+      cache.onChange(() => this.#queues.nodeClasses.addAfter(NODES, NODES_DELAY_MS));
+    accelerated.onChange((_key, now, before) => {
+      if (now !== undefined && this.#failures.note(now, before)) this.#queues.nodeClasses.add(NODES);
+    });
     for (const cache of [clusterQueues, localQueues, flavors, checkConfigs]) cache.onChange(all);
     policies.onChange((name) => {
       this.#queues.policies.add(name);

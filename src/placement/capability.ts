@@ -1,8 +1,10 @@
 import type { Json } from '../api/json.js';
-import { at, record, stringMap } from '../api/json.js';
+import { at, record, records, stringMap } from '../api/json.js';
 import type { Format } from '../api/kinds/acceleration-policy.js';
 import { FORMATS } from '../api/kinds/acceleration-policy.js';
 import type { KubeObject } from '../api/object.js';
+import { readToleration } from './constraints.js';
+import type { TolerationLike } from './filters/taints.js';
 import type { NodeFacts } from './node-facts.js';
 
 /** An entry of `capabilities` in the configuration. */
@@ -27,12 +29,15 @@ export interface RuntimeClassFacts {
   name: string;
   /** `scheduling.nodeSelector`; absent where the class says nothing of nodes. */
   nodeSelector?: Readonly<Record<string, string>>;
+  /** `scheduling.tolerations`, which admission adds to those of Pods of the class. */
+  tolerations: readonly TolerationLike[];
 }
 
 /** Projects a raw RuntimeClass (node.k8s.io/v1). */
 export function runtimeClassFacts(raw: KubeObject & Json): RuntimeClassFacts {
   const selector = record(at(raw, 'scheduling')['nodeSelector']);
-  return { name: raw.metadata.name, ...(selector === undefined ? {} : { nodeSelector: stringMap(selector) }) };
+  const tolerations = records(at(raw, 'scheduling')['tolerations']).map(readToleration);
+  return { name: raw.metadata.name, ...(selector === undefined ? {} : { nodeSelector: stringMap(selector) }), tolerations };
 }
 
 /**

@@ -55,7 +55,8 @@ function readRequirement(raw: Json): Requirement {
   return { key: string(raw['key']) ?? '', operator: string(raw['operator']) ?? '', values };
 }
 
-function readToleration(raw: Json): TolerationLike {
+/** One toleration of raw JSON; fields of another type are left out. */
+export function readToleration(raw: Json): TolerationLike {
   const [key, operator, value, effect] = [raw['key'], raw['operator'], raw['value'], raw['effect']].map(string);
   return { key, operator, value, effect };
 }

@@ -65,6 +65,16 @@ function landing(platforms: Landing['platforms'], now: Landing['now'], later: La
   return { platforms, now, later, key: createHash('sha256').update(essence).digest('base64url').slice(0, 11) };
 }
 
+/** Where Pods of several kinds can land together: each of them has to be served. Undefined where there are none. */
+export function mergeLandings(landings: readonly Landing[]): Landing | undefined {
+  if (landings.length === 0) return undefined;
+  const platforms = landings.every((l) => l.platforms !== undefined)
+    ? [...new Set(landings.flatMap((l) => l.platforms ?? []))].sort()
+    : undefined;
+  const all = (of: 'now' | 'later'): Landing['now'] => Object.assign({}, ...landings.map((l) => l[of])) as Landing['now'];
+  return landing(platforms, all('now'), all('later'));
+}
+
 /** Whether the scheduler could put the Pod on a node of the class, as far as the class tells. */
 export function mayLand(
   { labels, taints }: Pick<NodeClass, 'labels' | 'taints'>,
@@ -90,13 +100,23 @@ function nowObstacle(format: Format, classes: readonly NodeClass[], view: NodeCl
   const sum = (of: readonly NodeClass[]): number => of.reduce((total, { count }) => total + count, 0);
   const named = [...lacking].sort((a, b) => b.count - a.count).slice(0, NAMED_CLASSES);
   const rest = lacking.length - named.length;
-  const list = named.map((c) => `${c.count} of ${describe(c)}`).join('; ') + (rest > 0 ? `; and ${rest} other classes` : '');
+  const telling = tellingKeys(classes, view.tracked);
+  const list = named.map((c) => `${c.count} of ${describe(c, telling)}`).join('; ') + (rest > 0 ? `; ${rest} more classes` : '');
   return `${sum(lacking)} of the ${sum(classes)} nodes that the Pod can land on are not known to run ${format}: ${list}`;
 }
 
-function describe({ platform, labels }: NodeClass): string {
-  const own = Object.entries(labels).filter(([key]) => key !== 'kubernetes.io/os' && key !== 'kubernetes.io/arch');
-  return own.length === 0 ? platform : `${platform} with ${own.map(([key, value]) => `${key}=${value}`).join(',')}`;
+/** Most labels that are named of one class. */
+const NAMED_LABELS = 3;
+
+/** Labels by which these classes differ, those of the configuration first. */
+function tellingKeys(classes: readonly NodeClass[], tracked: readonly string[]): string[] {
+  const differs = (key: string): boolean => new Set(classes.map((c) => c.labels[key])).size > 1;
+  return tracked.filter((key) => !key.startsWith('kubernetes.io/') && differs(key)).slice(0, NAMED_LABELS);
+}
+
+function describe({ platform, labels }: NodeClass, telling: readonly string[]): string {
+  const own = telling.map((key) => (Object.hasOwn(labels, key) ? `${key}=${labels[key] ?? ''}` : `no ${key}`));
+  return own.length === 0 ? platform : `${platform} with ${own.join(', ')}`;
 }
 
 /**

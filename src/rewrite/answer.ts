@@ -81,7 +81,7 @@ class Quarantined extends RegistryError {
 }
 
 /** A variant that nodes just failed to pull is as good as absent: the ladder goes on to the next rule of the policy. */
-function withoutQuarantined(port: RegistryPort, quarantined: (variant: string) => string | undefined): RegistryPort {
+export function withoutQuarantined(port: RegistryPort, quarantined: (variant: string) => string | undefined): RegistryPort {
   return {
     config: (...args) => port.config(...args),
     referrers: (...args) => port.referrers(...args),

@@ -41,6 +41,8 @@ const webhook: Grants = {
   component: 'webhook',
   cluster: [
     rule(GROUP, ['accelerationpolicies', 'imageprewarms'], READ),
+    // Counts of decisions and the last problem; conditions are the controller's.
+    rule(GROUP, ['accelerationpolicies/status'], ['patch']),
     // get: a Pod may come in before the reflector has seen its new namespace.
     rule('', ['namespaces'], ['get', ...READ]),
     rule('admissionregistration.k8s.io', ['mutatingwebhookconfigurations'], [...READ, 'patch'], [INSTALL.webhookConfiguration]),
@@ -52,6 +54,7 @@ const webhook: Grants = {
   own: [
     rule('', ['secrets'], ['create']),
     rule('', ['secrets'], ['get', 'patch'], [INSTALL.caSecret]),
+    rule('', ['configmaps'], READ, [INSTALL.nodeClasses]),
     ...lease(INSTALL.watchdogLease),
   ],
 };
@@ -65,6 +68,10 @@ const controller: Grants = {
     rule(GROUP, ['accelerationpolicies', 'prewarmcheckconfigs'], READ),
     rule('', ['nodes', 'namespaces'], READ),
     rule('batch', ['jobs'], READ),
+    rule('node.k8s.io', ['runtimeclasses'], READ),
+    // Everywhere: a variant that a node cannot pull shows in the Pods of its tenant only. The label harbinger.dev/accelerated
+    // selects what is read, which RBAC cannot say. Pullers are read by the same rule.
+    rule('', ['pods'], READ),
     // get: what a gang runs is changed only after a look at its Workload that no cache gave. patch stamps the deadline of a hold.
     rule(KUEUE, ['workloads'], ['get', ...READ, 'patch']),
     rule(KUEUE, ['workloads/status', 'admissionchecks/status'], ['patch']),
@@ -73,7 +80,9 @@ const controller: Grants = {
   ],
   own: [
     rule('apps', ['daemonsets'], [...READ, 'create', 'patch', 'delete']),
-    rule('', ['pods'], READ),
+    // create cannot be limited to a name.
+    rule('', ['configmaps'], ['create']),
+    rule('', ['configmaps'], ['get', 'patch'], [INSTALL.nodeClasses]),
     // A DaemonSet whose Pods are refused says so in an event only.
     rule('events.k8s.io', ['events'], READ),
     ...lease(INSTALL.controllerLease),
@@ -90,7 +99,14 @@ export function rbac(namespace: string): Manifest[] {
     metadata: { name: INSTALL.puller, namespace, labels: componentLabels('puller') },
     automountServiceAccountToken: false,
   };
-  return [puller, ...GRANTS.flatMap((grants) => accountObjects(grants, namespace))];
+  // Bound to nobody: a RoleBinding in a namespace lets the webhook look its images up as its Pods would pull them.
+  const pullSecrets: Manifest = {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'ClusterRole',
+    metadata: { name: INSTALL.pullSecretsRole, labels: componentLabels('webhook') },
+    rules: [rule('', ['secrets', 'serviceaccounts'], ['get'])],
+  };
+  return [puller, pullSecrets, ...GRANTS.flatMap((grants) => accountObjects(grants, namespace))];
 }
 
 function accountObjects({ account, component, cluster, own }: Grants, namespace: string): Manifest[] {

@@ -123,6 +123,7 @@ describe('a controller that is killed (P7)', () => {
       'delete imageprewarms',
       'patch accelerationpolicies/status',
       'patch admissionchecks/status',
+      'patch configmaps',
       'patch daemonsets',
       'patch imageprewarms',
       'patch imageprewarms/status',

@@ -27,6 +27,8 @@ describe('which image is warmed for a gang in a namespace with a policy for vari
       registry: () => port,
       policies: () => [policy],
       namespaceLabels: () => ({}),
+      nodeClasses: () => undefined,
+      runtimeClass: () => undefined,
       clock: new FakeClock(T0),
     });
     await lookups.look('team/p', prewarm(), [{ source: SOURCE, fresh: false }], { platforms: [], unpinned });
