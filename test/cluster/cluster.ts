@@ -11,11 +11,11 @@ import { queueObjects, type QueueOptions } from './kueue-queue.js';
 import { leasePorts, leaseSubnet } from './leases.js';
 import { createNetwork, type Network } from './network/index.js';
 import type { SpawnRequest } from './network/spawn.js';
-import { startRealNodes, type RealNode, type RealNodesOptions } from './nodes/index.js';
+import { startRealNodes, type RealNode, type RealNodesOptions, type Snapshotter } from './nodes/index.js';
 import { statePath } from './paths.js';
 import { startRegistry, type Registry } from './registry/index.js';
 import { Supervisor } from './supervisor/client.js';
-import { REAL_NODE_TOOLS, CONTROL_PLANE_TOOLS, ensureTools } from './tools.js';
+import { CONTROL_PLANE_TOOLS, ensureTools, REAL_NODE_TOOLS, SNAPSHOTTER_TOOLS } from './tools.js';
 import { notYet, until } from './until.js';
 
 export interface ClusterOptions {
@@ -78,7 +78,7 @@ export class Cluster {
   static async start(options: ClusterOptions): Promise<Cluster> {
     const { name, nodes = {}, say = (line: string): void => console.log(line) } = options;
     const real = counted(nodes.real);
-    const tools = await ensureTools(real.count > 0 ? REAL_NODE_TOOLS : CONTROL_PLANE_TOOLS, say);
+    const tools = await ensureTools(toolsFor(real), say);
     const begun = performance.now();
     const lap = (what: string): void =>
       say(`cluster ${name}: ${what} after ${((performance.now() - begun) / 1000).toFixed(1)} s`);
@@ -344,6 +344,11 @@ async function makeNetwork(supervisor: Supervisor): Promise<Network> {
   // Told before it exists: should we die in between, the supervisor cleans up by this name.
   await supervisor.describe({ network: cluster });
   return createNetwork({ cluster, subnet: subnet.cidr });
+}
+
+function toolsFor(real: { count: number; snapshotters?: readonly Snapshotter[] }): readonly string[] {
+  if (real.count === 0) return CONTROL_PLANE_TOOLS;
+  return [...REAL_NODE_TOOLS, ...(real.snapshotters ?? []).flatMap((name) => SNAPSHOTTER_TOOLS[name])];
 }
 
 const counted = <T extends { count: number }>(nodes: number | T | undefined): T | { count: number } =>

@@ -1,4 +1,5 @@
 import { isCgroupV2 } from '../network/cgroups.js';
+import { proxyPlugin, type Snapshotter } from './snapshotter.js';
 
 /** Paths of one node. All state is below `state`, whose path is short because sockets live there. */
 export interface NodePaths {
@@ -8,7 +9,11 @@ export interface NodePaths {
 }
 
 /** containerd's configuration. What differs from its defaults does so for a node that is one of several on a machine, or for lack of privileges. */
-export function containerdConfig(paths: NodePaths, o: { sandboxImage: string; cniBin: string }): string {
+export function containerdConfig(
+  paths: NodePaths,
+  o: { sandboxImage: string; cniBin: string; snapshotter: Snapshotter },
+): string {
+  const { plugin, cri } = proxyPlugin(paths, o.snapshotter);
   return `version = 4
 root = '${paths.state}/containerd'
 state = '${paths.state}/run'
@@ -16,7 +21,7 @@ imports = []
 disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.snapshotter.v1.btrfs', 'io.containerd.snapshotter.v1.devmapper',
   'io.containerd.snapshotter.v1.zfs', 'io.containerd.snapshotter.v1.erofs', 'io.containerd.snapshotter.v1.blockfile', 'io.containerd.differ.v1.erofs',
   'io.containerd.image-verifier.v1.bindir']
-[plugins.'io.containerd.server.v1.grpc']
+${plugin}[plugins.'io.containerd.server.v1.grpc']
   address = '${paths.socket}'
 [plugins.'io.containerd.server.v1.ttrpc']
   address = '${paths.socket}.ttrpc'
@@ -25,8 +30,8 @@ disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.snapshotter.v1.bt
 [plugins.'io.containerd.shim.v1.manager']
   socket_dir = '${paths.state}/s'
 [plugins.'io.containerd.cri.v1.images']
-  snapshotter = 'overlayfs'
-[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  snapshotter = '${o.snapshotter}'
+${cri}[plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = '${o.sandboxImage}'
 [plugins.'io.containerd.cri.v1.images'.registry]
   config_path = '${paths.config}/registries'

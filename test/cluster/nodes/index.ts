@@ -7,6 +7,7 @@ import { cniDirectory } from '../packages/index.js';
 import { startNode } from './node.js';
 import type { RealNode, RealNodesOptions } from './types.js';
 
+export type { Snapshotter } from './snapshotter.js';
 export type { Issue, KeyPair, RealNode, RealNodesOptions } from './types.js';
 
 /** First octet of nodes on the network; those below are for registries. */
@@ -30,7 +31,15 @@ export async function startRealNodes(options: RealNodesOptions): Promise<RealNod
   const numbers = Array.from({ length: count }, (_, i) => i + 1);
   return Promise.all(
     numbers.map((n) =>
-      startNode({ ...options, root, tmpfsMiB, cniBin, sandbox }, { name: `${prefix}${n}`, slot: FIRST_SLOT + n, podBlock: n }),
+      startNode(
+        { ...options, root, tmpfsMiB, cniBin, sandbox },
+        {
+          name: `${prefix}${n}`,
+          slot: FIRST_SLOT + n,
+          podBlock: n,
+          snapshotter: options.snapshotters?.[n - 1] ?? 'overlayfs',
+        },
+      ),
     ),
   );
 }

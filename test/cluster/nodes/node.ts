@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { run } from '../exec.js';
 import { makeCgroup } from '../network/cgroups.js';
@@ -7,7 +7,10 @@ import { RUN_ROOT } from '../network/names.js';
 import type { ProcessHandle } from '../network/spawn.js';
 import { until } from '../until.js';
 import { cniConfig, containerdConfig, hostsToml, kubeconfig, kubeletConfig, type NodePaths } from './config.js';
+import { prepareDaemon, type Snapshotter } from './snapshotter.js';
 import type { RealNode, RealNodesOptions } from './types.js';
+
+const PROGRAM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 export interface NodeOptions extends RealNodesOptions {
   root: 'tmpfs' | 'disk';
@@ -21,6 +24,7 @@ export interface NodePlace {
   name: string;
   slot: number;
   podBlock: number;
+  snapshotter: Snapshotter;
 }
 
 /** Starts one node: namespace, cgroup and root first, then containerd with the sandbox image, then the kubelet. */
@@ -31,8 +35,9 @@ export async function startNode(options: NodeOptions, place: NodePlace): Promise
   const state = join(RUN_ROOT, member.netns);
   const paths: NodePaths = { state, config: join(options.dir, place.name), socket: join(state, 'containerd.sock') };
   await mountRoot(options, paths);
-  await writeConfig(options, { name: place.name, member, paths, block });
-  const node = new Node(options, place.name, member, paths);
+  await writeConfig(options, { ...place, member, paths, block });
+  const node = new Node(options, place, member, paths);
+  await node.startSnapshotter();
   await node.startContainerd();
   await node.ctr('images', 'import', options.sandbox.archive);
   await node.startKubelet();
@@ -50,9 +55,9 @@ async function mountRoot({ root, tmpfsMiB }: NodeOptions, { state, config }: Nod
 
 async function writeConfig(
   options: NodeOptions,
-  node: { name: string; member: Member; paths: NodePaths; block: string },
+  node: NodePlace & { member: Member; paths: NodePaths; block: string },
 ): Promise<void> {
-  const { name, member, paths, block } = node;
+  const { name, member, paths, block, snapshotter } = node;
   const keys = await options.issue({
     commonName: `system:node:${name}`,
     organizations: ['system:nodes'],
@@ -64,7 +69,11 @@ async function writeConfig(
     'kubelet.key': keys.key,
     'kubeconfig.json': kubeconfig(paths, options.apiServer.url),
     'kubelet.json': kubeletConfig(paths, { address: member.address, cgroup: member.netns }),
-    'containerd.toml': containerdConfig(paths, { sandboxImage: options.sandbox.name, cniBin: options.cniBin }),
+    'containerd.toml': containerdConfig(paths, {
+      sandboxImage: options.sandbox.name,
+      cniBin: options.cniBin,
+      snapshotter,
+    }),
     'cni/10-harbinger.conflist': cniConfig(paths, block),
   };
   for (const registry of options.registries) files[`registries/${registry}/hosts.toml`] = hostsToml(registry);
@@ -80,15 +89,17 @@ class Node implements RealNode {
   readonly address: string;
   readonly netns: string;
   readonly socket: string;
+  readonly snapshotter: Snapshotter;
   readonly #options: NodeOptions;
   readonly #member: Member;
   readonly #paths: NodePaths;
   #kubelet: ProcessHandle | undefined;
   #containerd: ProcessHandle | undefined;
 
-  constructor(options: NodeOptions, name: string, member: Member, paths: NodePaths) {
+  constructor(options: NodeOptions, place: NodePlace, member: Member, paths: NodePaths) {
     this.#options = options;
-    this.name = name;
+    this.name = place.name;
+    this.snapshotter = place.snapshotter;
     this.address = member.address;
     this.netns = member.netns;
     this.socket = paths.socket;
@@ -145,6 +156,22 @@ class Node implements RealNode {
     ]);
   }
 
+  /** Starts the daemon of a lazy snapshotter, which has to be there before containerd asks for it. */
+  async startSnapshotter(): Promise<void> {
+    const { bin, registries } = this.#options;
+    const daemon = await prepareDaemon(this.snapshotter, { paths: this.#paths, bin, registries });
+    if (!daemon) return;
+    await this.#spawn(daemon.program, daemon.args, { PATH: PROGRAM_PATH });
+    await daemon.ready();
+  }
+
+  async fuseMounts(): Promise<string[]> {
+    const mounts = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map((line) => line.split(' '));
+    return mounts.flatMap(([, path = '', type = '']) =>
+      type.startsWith('fuse') && path.startsWith(`${this.#paths.state}/`) ? [path] : [],
+    );
+  }
+
   async stopContainerd(): Promise<void> {
     await this.#containerd?.stop();
     this.#containerd = undefined;
@@ -152,7 +179,7 @@ class Node implements RealNode {
 
   async startContainerd(): Promise<void> {
     // containerd looks for its shim on PATH, and for runc too.
-    const path = `${this.#options.bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
+    const path = `${this.#options.bin}:${PROGRAM_PATH}`;
     this.#containerd ??= await this.#spawn('containerd', ['--config', `${this.#paths.config}/containerd.toml`], { PATH: path });
     await until(`containerd of ${this.name}`, async () => (await this.ctr('version')) !== '');
   }
@@ -163,7 +190,7 @@ class Node implements RealNode {
     await this.#member.remove();
   }
 
-  #spawn(program: string, args: string[], env: Record<string, string> = {}): Promise<ProcessHandle> {
+  #spawn(program: string, args: readonly string[], env: Record<string, string> = {}): Promise<ProcessHandle> {
     return this.#options.spawn({
       name: `${program}-${this.name}`,
       ...this.#member.enter(join(this.#options.bin, program), args),

@@ -1,5 +1,6 @@
 import type { Network } from '../network/index.js';
 import type { Spawn } from '../network/spawn.js';
+import type { Snapshotter } from './snapshotter.js';
 
 /** PEM certificate signed by the cluster's CA, and its key. */
 export interface KeyPair {
@@ -17,7 +18,9 @@ export interface RealNodesOptions {
   prefix?: string;
   network: Network;
   spawn: Spawn;
-  /** Directory of the built tools: kubelet, containerd, containerd-shim-runc-v2, ctr. */
+  /** What the n-th node keeps images with; overlayfs where nothing is said. */
+  snapshotters?: readonly Snapshotter[];
+  /** Directory of the built tools: kubelet, containerd, containerd-shim-runc-v2, ctr, and those of the snapshotters. */
   bin: string;
   /** For configuration and, with `root: disk`, the nodes' content. */
   dir: string;
@@ -40,6 +43,9 @@ export interface RealNode {
   readonly netns: string;
   /** containerd's socket, for ctr and crictl. */
   readonly socket: string;
+  readonly snapshotter: Snapshotter;
+  /** Paths where file systems of its lazy snapshotter are mounted: one a layer (stargz) or an image (nydus). */
+  fuseMounts(): Promise<string[]>;
   /** Names of the images in containerd. */
   images(): Promise<string[]>;
   /** Removes images (all but the sandbox when none is named) and their content, as on a fresh node; running Pods keep theirs. */
