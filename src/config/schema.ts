@@ -90,18 +90,28 @@ const budgets = z
       description:
         'Time for one admission; images that are not decided by then are left alone. Must stay below timeoutSeconds of the webhook configuration.',
     }),
-    maxInFlightRequests: z
-      .int()
-      .min(1)
-      .max(10_000)
-      .default(200)
-      .meta({ description: 'Admissions at once in one replica; above it Pods pass unread.' }),
+    maxInFlightRequests: z.int().min(1).max(10_000).default(1000).meta({
+      description:
+        'Admissions at once in one replica; above it Pods pass unread. Most of them wait for a registry, which costs little.',
+    }),
     maxInFlightBytes: z
       .int()
       .min(1 << 20)
       .default(64 << 20)
       .meta({ description: 'Bytes of admissions at once in one replica; above it Pods pass unread.' }),
     eventLoopLagMs: z.int().min(10).default(200).meta({ description: 'Lag of the event loop above which Pods pass unread.' }),
+    maxRegistryCalls: z
+      .int()
+      .min(1)
+      .max(10_000)
+      .default(128)
+      .meta({ description: 'Calls to registries at once in one process; more wait, and their images are left alone in time.' }),
+    maxRegistryCallsPerHost: z
+      .int()
+      .min(1)
+      .max(1000)
+      .default(32)
+      .meta({ description: 'Calls to one registry at once in one process.' }),
     maxPullingNodes: z
       .int()
       .min(0)

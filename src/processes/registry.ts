@@ -3,6 +3,11 @@ import type { HarbingerConfig } from '../config/schema.js';
 import type { Log } from '../observe/log.js';
 import type { Registry } from '../registry/index.js';
 
+const sameRegistries = (a: HarbingerConfig, b: HarbingerConfig): boolean =>
+  JSON.stringify(a.registries) === JSON.stringify(b.registries) &&
+  a.budgets.maxRegistryCalls === b.budgets.maxRegistryCalls &&
+  a.budgets.maxRegistryCallsPerHost === b.budgets.maxRegistryCallsPerHost;
+
 /** A changed list of registries makes a new client; what the old one remembers may no longer be allowed. */
 export function followRegistry(
   settings: Settings,
@@ -12,7 +17,7 @@ export function followRegistry(
   let config = settings.current;
   let current = create(config);
   settings.onChange((next) => {
-    if (JSON.stringify(next.registries) === JSON.stringify(config.registries)) return;
+    if (sameRegistries(next, config)) return;
     const old = current;
     config = next;
     current = create(next);
