@@ -1,9 +1,12 @@
 import { clip } from '../api/conditions.js';
 import { list, parseObject, record, string, stringMap } from '../api/json.js';
 import type { Json } from '../api/json.js';
-import type { ImageConfig, Descriptor, ManifestFact, PlatformDescriptor } from './registry-port.js';
+import type { Descriptor, ManifestFact, PlatformDescriptor } from './registry-port.js';
 import { isDigest } from './reference.js';
 import { platformText } from './platform.js';
+
+export { parseConfig } from './image-config.js';
+export type { ParsedConfig } from './image-config.js';
 
 /** Manifests and indexes, OCI 1.1 and Docker schema 2, read without trusting any field. */
 
@@ -23,7 +26,6 @@ const MANIFEST_TYPES: ReadonlySet<string> = new Set([MEDIA_TYPE.ociManifest, MED
 const ATTESTATION_PLATFORM = 'unknown/unknown';
 
 export type ParsedManifest = { ok: true; fact: ManifestFact } | { ok: false; problem: string };
-export type ParsedConfig = { ok: true; config: ImageConfig } | { ok: false; problem: string };
 
 /** Whether the manifest is of the OCI kind, which keeps layer annotations; Docker's kind drops them. */
 export function isOci(mediaType: string): boolean {
@@ -47,14 +49,6 @@ export function parseManifest(text: string, digest: string, contentType = ''): P
   }
   if (layers !== undefined && MANIFEST_TYPES.has(mediaType)) return imageManifest(common, body['config'], layers);
   return { ok: false, problem: `it is neither an image nor an index of images (media type ${clip(mediaType, 80) || 'absent'})` };
-}
-
-/** Reads the platform from an image config blob. Total. */
-export function parseConfig(text: string): ParsedConfig {
-  const body = parseObject(text);
-  const [os, architecture] = [string(body?.['os']), string(body?.['architecture'])];
-  if (os === undefined || architecture === undefined) return { ok: false, problem: 'its config names no platform' };
-  return { ok: true, config: { platform: platformText(os, architecture, string(body?.['variant'])), diffIds: [], traits: {} } };
 }
 
 /** One bad layer spoils the manifest: sizes and formats are judged over all of them. */
@@ -102,7 +96,8 @@ function platformChild(entry: unknown): PlatformDescriptor[] {
   return [{ ...base, platform: platformText(os, architecture, string(platform?.['variant'])), osFeatures }];
 }
 
-function descriptor(entry: unknown): Descriptor | undefined {
+/** Digest, type and size of a manifest or blob as another one names it; undefined if one of them is unusable. */
+export function descriptor(entry: unknown): Descriptor | undefined {
   const value = record(entry);
   const digest = string(value?.['digest']);
   const size = value?.['size'];

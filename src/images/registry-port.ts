@@ -45,16 +45,7 @@ export interface ManifestFact {
 
 /** What a program is made of beside its files. Each is kept as a hash: they are only ever compared. */
 export type Trait =
-  | 'created'
-  | 'history'
-  | 'environment'
-  | 'command'
-  | 'entrypoint'
-  | 'labels'
-  | 'user'
-  | 'workingDir'
-  | 'volumes'
-  | 'stopSignal';
+  'created' | 'history' | 'environment' | 'command' | 'entrypoint' | 'labels' | 'user' | 'workingDir' | 'volumes' | 'stopSignal';
 
 /** The part of an image config that decisions need. */
 export interface ImageConfig {

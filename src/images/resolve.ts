@@ -1,6 +1,8 @@
 import type { LeavingOutcome } from '../api/outcomes.js';
 import type { FailureReason } from '../api/reasons.js';
+import { plainChildren } from './children.js';
 import { failureOf } from './failure.js';
+import { isNydusChild } from './formats/nydus.js';
 import { runsOn } from './platform.js';
 import { atDigest, format, parseReference } from './reference.js';
 import type { Reference } from './reference.js';
@@ -127,9 +129,13 @@ export async function platformOf(
   }
 }
 
-/** The children that an ordinary runtime picks from: not those that need a feature or are another kind of artifact. */
+/**
+ * The children that the nodes of a source pick from. An index of nothing but Nydus images is one that its user runs on Nydus nodes, so
+ * they are its images then.
+ */
 export function ordinaryChildren(fact: ManifestFact): readonly PlatformDescriptor[] {
-  return fact.manifests.filter((child) => child.artifactType === undefined && child.osFeatures.length === 0);
+  const plain = plainChildren(fact);
+  return plain.length > 0 ? plain : fact.manifests.filter(isNydusChild);
 }
 
 function callOptions({ credential, signal, fresh }: ResolveOptions): Pick<ResolveOptions, 'credential' | 'signal' | 'fresh'> {

@@ -2,15 +2,26 @@ import type { Format } from '../../api/kinds/acceleration-policy.js';
 import type { ManifestFact } from '../registry-port.js';
 import { estargz } from './estargz.js';
 import type { ImageFormat } from './format.js';
+import { nydus } from './nydus.js';
+import { overlaybd } from './overlaybd.js';
+import { soci } from './soci.js';
+import { zstd } from './zstd.js';
+import { zstdchunked } from './zstdchunked.js';
 
-/** The formats that can be told apart. A format that a policy may name but that is not here is never written into a Pod. */
-export const IMAGE_FORMATS: readonly ImageFormat[] = [estargz];
+/** Every format that a policy may name. Where an image could be two, the one that says more stands first. */
+const BY_NAME: Readonly<Record<Format, ImageFormat>> = { nydus, overlaybd, soci, zstdchunked, estargz, zstd };
+export const IMAGE_FORMATS: readonly ImageFormat[] = Object.values(BY_NAME);
 
-export function imageFormat(name: Format): ImageFormat | undefined {
-  return IMAGE_FORMATS.find((format) => format.name === name);
+export function imageFormat(name: Format): ImageFormat {
+  return BY_NAME[name];
 }
 
-/** The format that a platform manifest has already; undefined for a plain image. */
-export function formatOf(manifest: ManifestFact): ImageFormat | undefined {
-  return IMAGE_FORMATS.find((format) => format.identify(manifest).is);
+/** The format that an image is of for some platform; undefined for a plain image. `index` is the index it stands in, if any. */
+export function formatOf(manifest: ManifestFact, index?: ManifestFact, platform?: string): ImageFormat | undefined {
+  return IMAGE_FORMATS.find((format) => isMarked(format, index, platform) || format.identify({ manifest }).is);
+}
+
+/** Indexes that hold an accelerated image beside the ordinary one show it in their list; nothing more has to be read. */
+function isMarked(format: ImageFormat, index: ManifestFact | undefined, platform: string | undefined): boolean {
+  return index !== undefined && format.pick(index, platform).companion !== undefined;
 }
