@@ -9,6 +9,8 @@ const DEFAULT_OWNERS: string[] = [
   'StatefulSet.apps',
   'DaemonSet.apps',
   'ReplicationController',
+  // Executors of Spark are made by the driver, a Pod, which asks no more of them than to run.
+  'Pod',
   'JobSet.jobset.x-k8s.io',
   'LeaderWorkerSet.leaderworkerset.x-k8s.io',
   'MPIJob.kubeflow.org',
