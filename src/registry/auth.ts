@@ -1,5 +1,4 @@
 import { LRUCache } from 'lru-cache';
-import { parseObject, string } from '../api/json.js';
 import type { RegistryConfig } from '../config/schema.js';
 import { fingerprint } from '../images/credential-chain.js';
 import { RegistryError } from '../images/registry-port.js';
@@ -8,20 +7,24 @@ import type { Clock } from '../observe/clock.js';
 import { parseChallenges } from './challenge.js';
 import { apiUrl } from './egress.js';
 import type { Egress } from './egress.js';
-import type { Answer, Http } from './http.js';
-import { errorOf } from './status.js';
+import type { Http } from './http.js';
+import { basic, fetchToken } from './token-service.js';
 
-/** Largest token answer that is read. */
-const MAX_TOKEN_BYTES = 64 * 1024;
 const MAX_TOKENS = 2000;
-/** What the distribution specification says of an answer without `expires_in`. */
-const DEFAULT_LIFE_S = 60;
-const MAX_LIFE_S = 3600;
+const DEFAULT_LIFE_MS = 60_000;
+/** A denied repository is asked for no more often than this: services count denials, and they say the same for absent ones. */
+const DENIED_MS = 60_000;
+/** How long a token service that fails is left alone, where it does not say for how long itself. */
+const PAUSE_MS = { limited: 15_000, failed: 5000, longest: 5 * 60_000 } as const;
 
 export interface AuthRequest {
   registry: RegistryConfig;
   repository: string;
+  /** What the token has to allow. */
+  actions: 'pull' | 'pull,push';
   credential?: Credential;
+  /** Why there is no credential, for the message of a denial. */
+  problem?: string;
   signal?: AbortSignal;
 }
 
@@ -35,34 +38,40 @@ type Scheme = { kind: 'basic' } | ({ kind: 'bearer' } & BearerRealm);
 interface TokenContext {
   request: AuthRequest;
   scheme: BearerRealm;
-  scope: string;
 }
 
 /** The Authorization header of registry requests: basic, or bearer tokens that are shared until they expire. */
 export class Authorizer {
   readonly #egress: Egress;
   readonly #http: Http;
+  readonly #clock: Clock;
   /** What each registry asked for last, so that later requests bring it along. */
   readonly #schemes = new Map<string, Scheme>();
   readonly #tokens: LRUCache<string, { token: string }, TokenContext>;
+  readonly #denied: LRUCache<string, RegistryError>;
+  /** Token services that failed, and until when they are left alone. */
+  readonly #paused: LRUCache<string, { until: number; cause: string }>;
 
   constructor(egress: Egress, http: Http, clock: Clock) {
     this.#egress = egress;
     this.#http = http;
+    this.#clock = clock;
+    const common = { perf: clock, ttlResolution: 0 };
+    this.#denied = new LRUCache({ ...common, max: MAX_TOKENS, ttl: DENIED_MS });
+    this.#paused = new LRUCache({ max: MAX_TOKENS });
     this.#tokens = new LRUCache({
+      ...common,
       max: MAX_TOKENS,
-      perf: clock,
-      ttlResolution: 0,
-      ttl: DEFAULT_LIFE_S * 1000,
-      fetchMethod: async (_key, _stale, { options, context }) => {
-        const { token, lifeSeconds } = await this.#fetchToken(context);
+      ttl: DEFAULT_LIFE_MS,
+      fetchMethod: async (key, _stale, { options, context }) => {
+        const { token, lifeSeconds } = await this.#fetchToken(key, context);
         options.ttl = lifeSeconds * 1000;
         return { token };
       },
     });
   }
 
-  /** The header to try first; undefined where the registry has not asked for one yet. */
+  /** The header to try first; undefined where the registry has not asked for one yet. Throws RegistryError. */
   async known(request: AuthRequest): Promise<string | undefined> {
     const scheme = this.#schemes.get(request.registry.host);
     return scheme === undefined ? undefined : this.#header(scheme, request);
@@ -72,7 +81,9 @@ export class Authorizer {
   async answer(request: AuthRequest, headers: readonly string[], tried: string | undefined): Promise<string | undefined> {
     const scheme = this.#choose(request, headers);
     if (scheme === undefined) return undefined;
-    this.#schemes.set(request.registry.host, scheme);
+    // Harbor asks for basic where a token does not suffice: that is about one repository, not about the registry.
+    const afterToken = scheme.kind === 'basic' && tried?.startsWith('Bearer ') === true;
+    if (!afterToken) this.#schemes.set(request.registry.host, scheme);
     if (scheme.kind === 'bearer' && tried !== undefined) this.#tokens.delete(tokenKey(scheme, request));
     const header = await this.#header(scheme, request);
     return scheme.kind === 'basic' && header === tried ? undefined : header;
@@ -80,8 +91,10 @@ export class Authorizer {
 
   async #header(scheme: Scheme, request: AuthRequest): Promise<string | undefined> {
     if (scheme.kind === 'basic') return request.credential === undefined ? undefined : basic(request.credential);
-    const context: TokenContext = { request, scheme, scope: scopeOf(request.repository) };
-    const found = await this.#tokens.fetch(tokenKey(scheme, request), { context });
+    const key = tokenKey(scheme, request);
+    const denied = this.#denied.get(key);
+    if (denied !== undefined) throw denied;
+    const found = await this.#tokens.fetch(key, { context: { request, scheme } });
     return found === undefined ? undefined : `Bearer ${found.token}`;
   }
 
@@ -103,53 +116,51 @@ export class Authorizer {
     return challenges.some(({ scheme }) => scheme === 'basic') ? { kind: 'basic' } : undefined;
   }
 
-  async #fetchToken({ request, scheme, scope }: TokenContext): Promise<{ token: string; lifeSeconds: number }> {
-    const { registry, credential, signal } = request;
+  async #fetchToken(key: string, { request, scheme }: TokenContext): Promise<{ token: string; lifeSeconds: number }> {
+    const { registry, credential, problem, signal } = request;
     const trust = this.#egress.destination(scheme.realm, registry, 'token realm');
-    const url = new URL(scheme.realm);
-    if (scheme.service !== undefined) url.searchParams.set('service', scheme.service);
-    url.searchParams.set('scope', scope);
-    const answer = await this.#http.get({
-      url,
-      trust,
-      host: registry.host,
-      headers: { accept: 'application/json', ...(credential === undefined ? {} : { authorization: basic(credential) }) },
-      maxBytes: MAX_TOKEN_BYTES,
-      ...(signal === undefined ? {} : { signal }),
-    });
-    return readToken(answer, registry.host, { realm: url, anonymous: credential === undefined });
+    this.#refusePaused(scheme.realm, registry.host);
+    try {
+      return await fetchToken(this.#http, {
+        ...scheme,
+        trust,
+        registry,
+        scope: scopeOf(request),
+        ...(credential === undefined ? {} : { credential }),
+        ...(problem === undefined ? {} : { problem }),
+        ...(signal === undefined ? {} : { signal }),
+      });
+    } catch (error) {
+      if (error instanceof RegistryError) this.#learn(key, scheme.realm, error);
+      throw error;
+    }
+  }
+
+  /** One token service serves all repositories of a registry: where it fails for one, the others need not try. */
+  #refusePaused(realm: URL, host: string): void {
+    const paused = this.#paused.get(realm.href);
+    const waitMs = (paused?.until ?? 0) - this.#clock.now();
+    if (paused === undefined || waitMs <= 0) return;
+    throw new RegistryError(
+      `the token service ${realm.host} of registry ${host} is left alone for ${Math.ceil(waitMs / 1000)} s more: ${paused.cause}`,
+      { outcome: 'circuit-open', host, retryAfterMs: waitMs },
+    );
+  }
+
+  #learn(key: string, realm: URL, error: RegistryError): void {
+    if (error.outcome === 'auth-denied') this.#denied.set(key, error);
+    if (error.outcome !== 'registry-error') return;
+    const pauseMs = error.retryAfterMs ?? (error.status === 429 ? PAUSE_MS.limited : PAUSE_MS.failed);
+    this.#paused.set(realm.href, { until: this.#clock.now() + Math.min(pauseMs, PAUSE_MS.longest), cause: error.message });
   }
 }
 
-/** Docker's token services say `token`, OAuth ones `access_token`. */
-function readToken(answer: Answer, host: string, at: { realm: URL; anonymous: boolean }): { token: string; lifeSeconds: number } {
-  const who = `the token service ${at.realm.host} of registry ${host}`;
-  if (answer.status !== 200) throw errorOf(answer, { host, who, anonymous: at.anonymous });
-  const body = parseObject(answer.body.toString('utf8'));
-  const token = string(body?.['token']) ?? string(body?.['access_token']);
-  // A token becomes part of a header; anything that could end the header is no token.
-  if (token === undefined || !/^[\x21-\x7e]+$/.test(token)) {
-    throw new RegistryError(`${who} answered without a token; see whether a proxy or login page stands in front of it`, {
-      outcome: 'registry-error',
-      host,
-      status: answer.status,
-    });
-  }
-  const expires = body?.['expires_in'];
-  const life = typeof expires === 'number' && expires > 0 ? Math.min(expires, MAX_LIFE_S) : DEFAULT_LIFE_S;
-  // A tenth is kept back, so that no token expires on its way.
-  return { token, lifeSeconds: Math.max(1, Math.floor(life * 0.9)) };
-}
-
-function basic({ username, password }: Credential): string {
-  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
-}
-
-function scopeOf(repository: string): string {
-  return `repository:${repository}:pull`;
+function scopeOf({ repository, actions }: AuthRequest): string {
+  return `repository:${repository}:${actions}`;
 }
 
 /** Whatever a token depends on is in its key: one that is shared too widely would show a tenant what another may see. */
-function tokenKey({ realm, service }: BearerRealm, { repository, credential, registry }: AuthRequest): string {
-  return JSON.stringify([apiUrl(registry).host, realm.href, service ?? '', scopeOf(repository), fingerprint(credential)]);
+function tokenKey({ realm, service }: BearerRealm, request: AuthRequest): string {
+  const { credential, registry } = request;
+  return JSON.stringify([apiUrl(registry).host, realm.href, service ?? '', scopeOf(request), fingerprint(credential)]);
 }

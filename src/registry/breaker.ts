@@ -6,6 +6,16 @@ const FIRST_PAUSE_MS = 15_000;
 const MAX_PAUSE_MS = 120_000;
 /** Longest pause that a registry can ask for (Retry-After). */
 const MAX_ASKED_MS = 5 * 60_000;
+/** Replicas and clusters that were limited together must not come back together. */
+const JITTER = 0.2;
+
+export interface Failure {
+  cause: string;
+  /** How long the registry itself asked to be left alone, milliseconds: that opens the breaker at once. */
+  askedMs?: number;
+  /** One failure is enough: the registry said that it has enough, or there is another host to ask instead. */
+  atOnce?: boolean;
+}
 
 export type BreakerState = 'closed' | 'open' | 'half-open';
 
@@ -26,9 +36,11 @@ interface Host {
 export class Breaker {
   readonly #hosts = new Map<string, Host>();
   readonly #clock: Clock;
+  readonly #random: () => number;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, random: () => number = Math.random) {
     this.#clock = clock;
+    this.#random = random;
   }
 
   /** Asks to call `host`: undefined if it may be called (then succeed or fail must follow), else why not and for how long. */
@@ -46,17 +58,18 @@ export class Breaker {
     this.#hosts.delete(host);
   }
 
-  /** Counts a failure. `askedMs` is how long the registry itself asked to be left alone: that opens the breaker at once. */
-  fail(host: string, cause: string, askedMs?: number): void {
+  /** Counts a failure. */
+  fail(host: string, { cause, askedMs, atOnce = false }: Failure): void {
     const entry = this.#hosts.get(host) ?? { failures: 0, pauseMs: 0, openUntil: 0, trial: false, cause };
     this.#hosts.set(host, entry);
     entry.failures += 1;
     entry.cause = cause;
     if (askedMs !== undefined) entry.pauseMs = Math.min(Math.max(askedMs, 1000), MAX_ASKED_MS);
     else if (entry.trial) entry.pauseMs = Math.min(Math.max(entry.pauseMs * 2, FIRST_PAUSE_MS), MAX_PAUSE_MS);
-    else if (entry.failures >= THRESHOLD) entry.pauseMs = Math.max(entry.pauseMs, FIRST_PAUSE_MS);
+    else if (atOnce || entry.failures >= THRESHOLD) entry.pauseMs = Math.max(entry.pauseMs, FIRST_PAUSE_MS);
     entry.trial = false;
-    if (entry.pauseMs > 0) entry.openUntil = Math.max(entry.openUntil, this.#clock.now() + entry.pauseMs);
+    const jitterMs = atOnce && askedMs === undefined ? entry.pauseMs * JITTER * this.#random() : 0;
+    if (entry.pauseMs > 0) entry.openUntil = Math.max(entry.openUntil, this.#clock.now() + entry.pauseMs + jitterMs);
   }
 
   /** A call ended without an answer from the host (the caller gave up): a trial is given back. */

@@ -2,7 +2,14 @@ import { LRUCache } from 'lru-cache';
 import { format } from '../images/reference.js';
 import type { Reference } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
-import type { ImageConfig, LookupOptions, ManifestFact, ReferrersFact, RegistryPort } from '../images/registry-port.js';
+import type {
+  Descriptor,
+  ImageConfig,
+  LookupOptions,
+  ManifestFact,
+  ReferrersFact,
+  RegistryPort,
+} from '../images/registry-port.js';
 import type { Clock } from '../observe/clock.js';
 import type { Metrics } from '../observe/metrics.js';
 import { fingerprint } from '../images/credential-chain.js';
@@ -15,7 +22,8 @@ export const TTL_MS = {
   /** After that time the old answer is given once more while a new one is fetched. */
   tagStale: 30_000,
   notFound: 15_000,
-  denied: 15_000,
+  /** Services count denials, and many of them say the same for images that are not there. */
+  denied: 60_000,
   error: 5000,
 } as const;
 
@@ -97,8 +105,8 @@ export class CachedRegistry implements RegistryPort {
   }
 
   async #lookup(what: string, call: Call): Promise<Fact> {
-    const { credential, signal, fresh = false } = call.options;
-    const key = `${what} ${fingerprint(credential)}`;
+    const { signal, fresh = false } = call.options;
+    const key = `${what} ${asker(call.options)}`;
     const known = fresh ? undefined : this.#cache.get(key);
     this.#count(fresh ? 'bypass' : known === undefined ? 'miss' : 'hit');
     // Old but usable: answer now, ask anew for whoever comes next. A failure of that is remembered like any other.
@@ -115,9 +123,10 @@ export class CachedRegistry implements RegistryPort {
   }
 
   /** Failures are remembered like answers, or each Pod of a gang would meet the same failure at full cost. */
-  async #settle({ options: { credential }, run, immutable }: Call): Promise<{ entry: Settled; keepMs: number }> {
+  async #settle({ options, run, immutable }: Call): Promise<{ entry: Settled; keepMs: number }> {
+    const { credential, forPod = false } = options;
     try {
-      const value = await run(credential === undefined ? {} : { credential });
+      const value = await run({ ...(credential === undefined ? {} : { credential }), ...(forPod ? { forPod } : {}) });
       const freshMs = immutable ? TTL_MS.digest : TTL_MS.tag;
       return { entry: { value, freshUntil: this.#clock.now() + freshMs }, keepMs: freshMs + (immutable ? 0 : TTL_MS.tagStale) };
     } catch (error) {
@@ -137,8 +146,8 @@ export class CachedRegistry implements RegistryPort {
 function keepFailureMs({ notFound, outcome }: RegistryError): number {
   if (notFound) return TTL_MS.notFound;
   if (outcome === 'auth-denied') return TTL_MS.denied;
-  // The breaker answers at once and knows better how long; zero would mean for ever.
-  return outcome === 'circuit-open' ? 1 : TTL_MS.error;
+  // The breaker answers at once and knows better how long, and a call that had no turn says nothing; zero would mean for ever.
+  return outcome === 'circuit-open' || outcome === 'budget-exceeded' ? 1 : TTL_MS.error;
 }
 
 function unwrap(settled: Settled): Fact {
@@ -169,11 +178,24 @@ async function patience<T>(promise: Promise<T>, signal: AbortSignal | undefined,
   }
 }
 
+/** Whose answer it is: a credential, Harbinger itself, or Harbinger for a Pod, which its own credential may not serve. */
+function asker({ credential, forPod = false }: LookupOptions): string {
+  return credential === undefined && forPod ? 'for a Pod' : fingerprint(credential);
+}
+
 /** Memory that a fact holds; a registry may send manifests of 4 MiB, and twenty thousand of those must not be kept. */
 function approximateBytes(value: Fact): number {
-  if (!('kind' in value)) return 200;
-  const annotations = (of: Readonly<Record<string, string>>): number =>
-    Object.entries(of).reduce((sum, [k, v]) => sum + 80 + k.length + v.length, 0);
-  const descriptors = [...value.layers, ...value.manifests].reduce((sum, d) => sum + 300 + annotations(d.annotations), 0);
-  return 800 + annotations(value.annotations) + descriptors;
+  if ('kind' in value)
+    return 800 + textBytes(value.annotations) + descriptorBytes(value.layers) + descriptorBytes(value.manifests);
+  if ('referrers' in value) return 400 + value.detail.length + descriptorBytes(value.referrers);
+  const diffIds = value.diffIds.reduce((sum, digest) => sum + 40 + digest.length, 0);
+  return 300 + diffIds + textBytes(value.traits);
+}
+
+function descriptorBytes(descriptors: readonly Descriptor[]): number {
+  return descriptors.reduce((sum, d) => sum + 300 + textBytes(d.annotations), 0);
+}
+
+function textBytes(texts: Readonly<Record<string, string>>): number {
+  return Object.entries(texts).reduce((sum, [key, value]) => sum + 80 + key.length + value.length, 0);
 }

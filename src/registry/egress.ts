@@ -29,6 +29,9 @@ export type Resolve = (hostname: string) => Promise<readonly string[]>;
 
 const DNS_TIMEOUT_MS = 2000;
 
+/** A mirror that is named and not listed is asked as any registry, without a credential. */
+const UNLISTED = { allow: true, plainHTTP: false, allowLocalAddresses: false, mirrors: [] };
+
 export class Egress {
   readonly #listed: ReadonlyMap<string, RegistryConfig>;
 
@@ -47,12 +50,20 @@ export class Egress {
     );
   }
 
+  /** The mirrors of a registry, each with its own settings where it is listed itself; those with `allow: false` are left out. */
+  mirrors(registry: RegistryConfig): RegistryConfig[] {
+    const settings = registry.mirrors.map((host) => this.#listed.get(host.toLowerCase()) ?? { ...UNLISTED, host });
+    return settings.filter(({ allow }) => allow);
+  }
+
   /** The trust in a URL that registry `from` named, as realm of its tokens or as redirect. Throws RegistryError if it may not be asked. */
   destination(url: URL, from: RegistryConfig, purpose: 'token realm' | 'redirect'): Trust {
     const refuse = (cause: string): RegistryError =>
       new RegistryError(`registry ${from.host} names ${url.protocol}//${url.host} as ${purpose}, ${cause}`, {
         outcome: 'registry-error',
         host: from.host,
+        // It did answer: that keeps the breaker out of it.
+        status: purpose === 'redirect' ? 307 : 401,
       });
     if (url.protocol !== 'https:' && !(url.protocol === 'http:' && from.plainHTTP))
       throw refuse('which is not https, so it is not followed');

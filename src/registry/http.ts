@@ -1,12 +1,14 @@
-import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 import { Agent, request } from 'undici';
 import type { Dispatcher } from 'undici';
 import { clip } from '../api/conditions.js';
 import { RegistryError } from '../images/registry-port.js';
+import type { Metrics } from '../observe/metrics.js';
+import type { Authorities } from './authorities.js';
 import { checkLiteral, guardedLookup } from './egress.js';
 import type { Resolve, Trust } from './egress.js';
+import { explain, tooLarge } from './http-failure.js';
 
 export interface Answer {
   status: number;
@@ -17,15 +19,23 @@ export interface Answer {
   body: Buffer;
 }
 
-export interface Get {
+/** What a request is for; a label of the metric. */
+export type Purpose = 'registry' | 'mirror' | 'token' | 'redirect';
+
+export interface Send {
+  method?: 'GET' | 'HEAD' | 'POST' | 'PUT';
   url: URL;
   trust: Trust;
   /** Host of the reference, for messages. */
   host: string;
+  purpose: Purpose;
   headers: Readonly<Record<string, string>>;
+  body?: string | Buffer;
   /** Longest body that is read, bytes. */
   maxBytes: number;
   signal?: AbortSignal;
+  /** Time for this exchange instead of the usual one, milliseconds. */
+  timeoutMs?: number;
 }
 
 export interface HttpOptions {
@@ -33,34 +43,57 @@ export interface HttpOptions {
   /** Time for one exchange, milliseconds. */
   timeoutMs: number;
   userAgent: string;
+  metrics: Metrics;
+  authorities: Authorities;
 }
 
 const CONNECT_TIMEOUT_MS = 3000;
 /** Connections per host: a cold cache must not open one for each image of a big cluster. */
 const CONNECTIONS = 16;
 
+/** What a registry answered when it named a host for this purpose. */
+const NAMED_BY: Readonly<Partial<Record<Purpose, number>>> = { redirect: 307, token: 401 };
+
 const unzip = promisify(gunzip);
 
-/** HTTP GET with limits on time and size, and with addresses checked as the destination's trust demands. */
+/** HTTP with limits on time and size, and with addresses checked as the destination's trust demands. */
 export class Http {
   readonly #options: HttpOptions;
-  readonly #agents = new Map<string, Agent>();
+  readonly #agents = new Map<string, { agent: Agent; authorities: string | undefined }>();
 
   constructor(options: HttpOptions) {
     this.#options = options;
   }
 
   /** One exchange; redirects are answers. Throws RegistryError. */
-  async get({ url, trust, host, headers, maxBytes, signal }: Get): Promise<Answer> {
-    const timeout = AbortSignal.timeout(this.#options.timeoutMs);
+  async send(exchange: Send): Promise<Answer> {
+    try {
+      const answer = await this.#exchange(exchange);
+      this.#count(exchange.purpose, String(answer.status));
+      return answer;
+    } catch (error) {
+      this.#count(exchange.purpose, 'error');
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#agents.values()].map(({ agent }) => agent.destroy()));
+    this.#agents.clear();
+  }
+
+  async #exchange({ method = 'GET', url, trust, host, headers, body: sent, maxBytes, signal, ...more }: Send): Promise<Answer> {
+    const timeoutMs = more.timeoutMs ?? this.#options.timeoutMs;
+    const timeout = AbortSignal.timeout(timeoutMs);
     let received = 0;
     try {
       checkLiteral(url, trust);
       const answer = await request(url, {
-        method: 'GET',
-        dispatcher: this.#agent(trust, host),
+        method,
+        dispatcher: await this.#agent(trust, host),
         headers: { 'user-agent': this.#options.userAgent, 'accept-encoding': 'identity', ...headers },
         signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
+        ...(sent === undefined ? {} : { body: sent }),
       });
       const flat = firstValues(answer.headers);
       const chunks: Buffer[] = [];
@@ -73,21 +106,20 @@ export class Http {
       const body = await decoded(Buffer.concat(chunks), flat['content-encoding'], { host, maxBytes, status: answer.statusCode });
       return { status: answer.statusCode, headers: flat, challenges: allValues(answer.headers['www-authenticate']), body };
     } catch (error) {
-      throw this.#explain(error, { host, via: url.host, received, timedOut: timeout.aborted, gaveUp: signal?.aborted === true });
+      const gaveUp = signal?.aborted === true;
+      const namedBy = NAMED_BY[more.purpose];
+      const at = { host, via: url.host, received, timedOut: timeout.aborted, gaveUp, timeoutMs };
+      throw explain(error, { ...at, ...(namedBy === undefined ? {} : { namedBy }) });
     }
   }
 
-  async close(): Promise<void> {
-    await Promise.all([...this.#agents.values()].map((agent) => agent.destroy()));
-    this.#agents.clear();
-  }
-
   /** Registries may have authorities and address rules of their own; all hosts that are merely named share one agent. */
-  #agent(trust: Trust, host: string): Agent {
+  async #agent(trust: Trust, host: string): Promise<Agent> {
     const key = trust.listed?.host ?? '';
-    const known = this.#agents.get(key);
-    if (known !== undefined) return known;
     const caFile = trust.listed?.caFile;
+    const authorities = caFile === undefined ? undefined : await this.#options.authorities.read(caFile, host);
+    const known = this.#agents.get(key);
+    if (known !== undefined && known.authorities === authorities) return known.agent;
     const agent = new Agent({
       connections: CONNECTIONS,
       headersTimeout: this.#options.timeoutMs,
@@ -95,41 +127,23 @@ export class Http {
       connect: {
         timeout: CONNECT_TIMEOUT_MS,
         lookup: guardedLookup(trust, this.#options.resolve),
-        ...(caFile === undefined ? {} : { ca: readCa(caFile, host) }),
+        ...(authorities === undefined ? {} : { ca: authorities }),
       },
     });
-    this.#agents.set(key, agent);
+    this.#agents.set(key, { agent, authorities });
+    // Connections that were made under the old authorities end with the requests that are on them.
+    known?.agent.close().catch(() => undefined);
     return agent;
   }
 
-  #explain(
-    error: unknown,
-    at: { host: string; via: string; received: number; timedOut: boolean; gaveUp: boolean },
-  ): RegistryError {
-    if (error instanceof RegistryError) return error;
-    const { host, via, received } = at;
-    const who = via === host ? `registry ${host}` : `registry ${host} (at ${via})`;
-    if (at.gaveUp)
-      return new RegistryError(`${who} did not answer before the caller gave up`, { outcome: 'budget-exceeded', host });
-    const seconds = Math.round(this.#options.timeoutMs / 100) / 10;
-    if (at.timedOut)
-      return new RegistryError(`${who} did not answer within ${seconds} s; see whether it is overloaded`, {
-        outcome: 'registry-error',
-        host,
-      });
-    const cause = rootCause(error);
-    return new RegistryError(`${who} ${inWords(cause, received)}`, { outcome: 'registry-error', host });
-  }
-}
-
-function readCa(caFile: string, host: string): string {
-  try {
-    return readFileSync(caFile, 'utf8');
-  } catch (error) {
-    throw new RegistryError(`cannot read caFile ${caFile} of registry ${host}: ${(error as Error).message}`, {
-      outcome: 'registry-error',
-      host,
-    });
+  #count(to: Purpose, code: string): void {
+    this.#options.metrics
+      .counter(
+        'harbinger_registry_requests_total',
+        'Requests to registries by HTTP status and by what they were for; error means no answer.',
+        ['code', 'to'],
+      )
+      .inc({ code, to });
   }
 }
 
@@ -149,54 +163,6 @@ async function decoded(
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(host, maxBytes, status);
     throw refuse('sent broken gzip data; see what stands in front of it');
   }
-}
-
-function tooLarge(host: string, maxBytes: number, status: number): RegistryError {
-  const limit = Math.round(maxBytes / 1024);
-  return new RegistryError(
-    `registry ${host} sent more than ${limit} KiB, which no manifest or token needs; the answer was dropped`,
-    { outcome: 'registry-error', host, status },
-  );
-}
-
-/** undici and the family-racing connect wrap what really happened. */
-function rootCause(error: unknown): NodeJS.ErrnoException {
-  let cause = error as NodeJS.ErrnoException;
-  for (let depth = 0; depth < 4; depth += 1) {
-    const inner = cause instanceof AggregateError ? (cause.errors[0] as unknown) : cause.cause;
-    if (!(inner instanceof Error)) break;
-    cause = inner;
-  }
-  return cause;
-}
-
-/** What to say of an error code; the first that matches. */
-const WORDS: readonly (readonly [RegExp, (code: string) => string])[] = [
-  [/^ENOTFOUND$|^EAI_/, () => 'cannot be found: its name has no address; check the name and the cluster DNS'],
-  [
-    /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/,
-    (code) => `cannot be reached (${code}); see whether it is up and whether network policies let Harbinger reach it`,
-  ],
-  [
-    /^(UNABLE_TO|SELF_SIGNED|DEPTH_ZERO|CERT_|ERR_TLS_CERT)/,
-    (code) => `has a certificate that is not trusted (${code}); set caFile for it under registries`,
-  ],
-  [/^(EPROTO|ERR_SSL)/, () => 'does not speak TLS; set plainHTTP: true for it under registries if that is right'],
-  [/^HPE_/, (code) => `does not speak HTTP (${code}); check host and port`],
-];
-/** The connection ended early; how it is reported depends on where undici was. */
-const CUT = /^(UND_ERR_SOCKET|ECONNRESET|UND_ERR_RES|UND_ERR_ABORTED|HPE_INVALID_EOF_STATE)/;
-
-function inWords({ code: own, name, message }: NodeJS.ErrnoException, received: number): string {
-  // undici leaves the code of its parser's errors out where the parser gave none.
-  const code = own ?? (name === 'HTTPParserError' ? 'HPE_UNKNOWN' : '');
-  if (code === 'HARBINGER_ADDRESS') return `is not asked: ${message}`;
-  if (CUT.test(code))
-    return received > 0
-      ? `cut its answer short after ${received} bytes; see what stands in front of it`
-      : 'closed the connection without an answer';
-  const words = WORDS.find(([pattern]) => pattern.test(code));
-  return words === undefined ? `failed: ${message}${code === '' ? '' : ` (${code})`}` : words[1](code);
 }
 
 function firstValues(headers: Dispatcher.ResponseData['headers']): Record<string, string> {

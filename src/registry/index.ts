@@ -1,6 +1,5 @@
 import type { HarbingerConfig } from '../config/schema.js';
-import type { ImageConfig, LookupOptions, ManifestFact, RegistryPort } from '../images/registry-port.js';
-import type { Reference } from '../images/reference.js';
+import type { RegistryPort } from '../images/registry-port.js';
 import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
@@ -9,7 +8,12 @@ import { CachedRegistry } from './cache.js';
 import { RegistryClient } from './client.js';
 import { Egress } from './egress.js';
 import { GuardedRegistry } from './guard.js';
+import { MirroredRegistry } from './mirrors.js';
 import { OwnCredentials } from './own-credentials.js';
+import { ReferrerPusher } from './push.js';
+import type { RegistryWriter } from './push.js';
+import { RateLimits } from './rate-limit.js';
+import { SlottedRegistry } from './slots.js';
 
 export interface RegistryDeps {
   log: Log;
@@ -17,31 +21,31 @@ export interface RegistryDeps {
   clock: Clock;
 }
 
-/** A registry client with cache, breaker and egress rules in front of it. */
-export interface Registry extends RegistryPort {
+/** Registries with cache, mirrors, breaker and egress rules in front of them; what is written goes to the registry at once. */
+export interface Registry extends RegistryPort, RegistryWriter {
   /** Closes all connections; calls that are under way fail. */
   close(): Promise<void>;
 }
 
 /** Registries as the configuration allows them. Each process makes one; the cache is its memory of all registries. */
-export function createRegistry(config: Pick<HarbingerConfig, 'registries'>, { log, metrics, clock }: RegistryDeps): Registry {
-  const own = new OwnCredentials(log, clock);
+export function createRegistry(
+  config: Pick<HarbingerConfig, 'registries'> & Partial<Pick<HarbingerConfig, 'budgets'>>,
+  deps: RegistryDeps,
+): Registry {
+  const { log, metrics, clock } = deps;
   const egress = new Egress(config.registries);
-  const client = new RegistryClient({
-    egress,
-    metrics,
-    clock,
-    ownCredential: (registry, reference) => own.get(registry, reference),
-  });
-  const cached = new CachedRegistry(new GuardedRegistry(client, { egress, breaker: new Breaker(clock), metrics }), {
-    clock,
-    metrics,
-  });
+  const limits = new RateLimits({ clock, metrics });
+  const client = new RegistryClient({ egress, limits, metrics, clock, log, own: new OwnCredentials(log, clock) });
+  const { maxRegistryCalls: total = 128, maxRegistryCallsPerHost: perHost = 32 } = config.budgets ?? {};
+  const slotted = new SlottedRegistry(client, { limits: { total, perHost }, clock, metrics });
+  const guarded = new GuardedRegistry(slotted, { egress, breaker: new Breaker(clock), limits, metrics });
+  const cached = new CachedRegistry(new MirroredRegistry(guarded, { egress, log }), { clock, metrics });
+  const pusher = new ReferrerPusher(client.session);
   return {
-    manifest: (reference: Reference, options?: LookupOptions): Promise<ManifestFact> => cached.manifest(reference, options),
-    config: (reference: Reference, digest: string, options?: LookupOptions): Promise<ImageConfig> =>
-      cached.config(reference, digest, options),
+    manifest: (reference, options) => cached.manifest(reference, options),
+    config: (reference, digest, options) => cached.config(reference, digest, options),
     referrers: (reference, digest, options) => cached.referrers(reference, digest, options),
+    pushReferrer: (reference, manifest, credential) => pusher.pushReferrer(reference, manifest, credential),
     close: () => client.close(),
   };
 }

@@ -1,9 +1,6 @@
 import { RegistryError } from '../images/registry-port.js';
 import type { Answer } from './http.js';
 
-/** A registry that limits without saying for how long is left alone for this time. */
-const DEFAULT_RETRY_MS = 10_000;
-
 export interface Asked {
   host: string;
   /** Who answered, for messages. */
@@ -12,10 +9,12 @@ export interface Asked {
   anonymous: boolean;
   /** What was asked for; absent for tokens. */
   subject?: string;
+  /** Why there is no credential although the configuration names a source of one. */
+  problem?: string;
 }
 
 /** What an answer that is no success means. Bodies are not quoted: they may be of any size and hold anything. */
-export function errorOf(answer: Answer, { host, who, anonymous, subject }: Asked): RegistryError {
+export function errorOf(answer: Answer, { host, who, anonymous, subject, problem }: Asked): RegistryError {
   const { status } = answer;
   if (status === 404 && subject !== undefined)
     return new RegistryError(`${who} has no ${subject}; check repository, tag and digest`, {
@@ -24,17 +23,21 @@ export function errorOf(answer: Answer, { host, who, anonymous, subject }: Asked
       status,
     });
   if (status === 401 || status === 403) {
-    const why = anonymous
-      ? 'without a credential: give Harbinger one under registries, or the Pod a pull secret'
-      : 'with the credential given: see whether it is valid and may read this repository';
-    return new RegistryError(`${who} denied access (${status}) ${why}`, { outcome: 'auth-denied', host, status });
+    return new RegistryError(`${who} denied access (${status}) ${whyDenied(anonymous, problem)}`, {
+      outcome: 'auth-denied',
+      host,
+      status,
+    });
   }
   if (status === 429) {
-    const retryAfterMs = retryAfter(answer) ?? DEFAULT_RETRY_MS;
-    return new RegistryError(
-      `${who} limits requests (429); it is left alone for ${Math.ceil(retryAfterMs / 1000)} s, a credential may raise the limit`,
-      { outcome: 'registry-error', host, status, retryAfterMs },
-    );
+    const askedMs = retryAfter(answer);
+    const asks = askedMs === undefined ? '' : ` and asks to be left alone for ${Math.ceil(askedMs / 1000)} s`;
+    return new RegistryError(`${who} limits requests (429)${asks}; a credential or a mirror may help`, {
+      outcome: 'registry-error',
+      host,
+      status,
+      ...(askedMs === undefined ? {} : { retryAfterMs: askedMs }),
+    });
   }
   const retryAfterMs = status === 503 ? retryAfter(answer) : undefined;
   const advice = status >= 500 ? 'see its own logs' : 'check that host and port are those of a registry';
@@ -44,6 +47,12 @@ export function errorOf(answer: Answer, { host, who, anonymous, subject }: Asked
     status,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   });
+}
+
+function whyDenied(anonymous: boolean, problem: string | undefined): string {
+  if (!anonymous) return 'with the credential given: see whether it is valid and may read this repository';
+  if (problem !== undefined) return `without a credential, because there is none to use: ${problem}`;
+  return 'without a credential: give Harbinger one under registries, or the Pod a pull secret';
 }
 
 /** Milliseconds to wait: seconds or a date in Retry-After (relative to the server's own Date), or Docker Hub's X-Retry-After (epoch). */

@@ -223,7 +223,7 @@ describe('the client on a real registry', () => {
     );
     const found = await Promise.all(Array.from({ length: 1000 }, () => resolveSource(`${registry.host}/herd:1`, port)));
     expect(found.every((source) => source.ok)).toBe(true);
-    expect(await metrics.text()).toContain('harbinger_registry_requests_total{code="200"} 1\n');
+    expect(await metrics.text()).toContain('harbinger_registry_requests_total{code="200",to="registry"} 1\n');
     await port.close();
   });
 

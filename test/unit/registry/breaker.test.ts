@@ -5,6 +5,7 @@ import { Metrics } from '../../../src/observe/metrics.js';
 import { Breaker } from '../../../src/registry/breaker.js';
 import { Egress } from '../../../src/registry/egress.js';
 import { GuardedRegistry } from '../../../src/registry/guard.js';
+import { RateLimits } from '../../../src/registry/rate-limit.js';
 import { MemoryRegistry, manifestBody } from '../images/support.js';
 import { TestClock, failure, listed, ref } from './support.js';
 
@@ -19,6 +20,7 @@ function setup() {
   const guarded = new GuardedRegistry(port, {
     egress: new Egress([listed(HOST), listed('other.example.com')]),
     breaker,
+    limits: new RateLimits({ clock, metrics }),
     metrics,
   });
   const answer = (details: Partial<RegistryErrorDetails> | undefined): void => {
@@ -85,7 +87,7 @@ describe('a host that fails', () => {
   test('lets through one trial at a time', () => {
     const clock = new TestClock();
     const breaker = new Breaker(clock);
-    for (let i = 0; i < 5; i += 1) breaker.fail(HOST, 'down');
+    for (let i = 0; i < 5; i += 1) breaker.fail(HOST, { cause: 'down' });
     clock.advance(15_000);
     expect(breaker.enter(HOST)).toBeUndefined();
     expect(breaker.enter(HOST)).toMatchObject({ cause: 'down' });

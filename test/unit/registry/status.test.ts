@@ -32,7 +32,8 @@ describe("Harbinger's own credential", () => {
     const registry = listed('r.example.com', { credential: { dockerConfigFile: file, forPods: true } });
     const clock = new TestClock();
     const own = new OwnCredentials(createLog({ level: 'silent', name: 'test' }), clock);
-    const user = async (): Promise<string | undefined> => (await own.get(registry, ref('r.example.com/a:1')))?.username;
+    const user = async (): Promise<string | undefined> =>
+      (await own.get(registry, ref('r.example.com/a:1'))).credential?.username;
     try {
       expect(await user()).toBeUndefined();
       await writeFile(file, entry('first'));
@@ -43,7 +44,7 @@ describe("Harbinger's own credential", () => {
       expect(await user()).toBe('first');
       clock.advance(1);
       expect(await user()).toBe('second');
-      expect(await own.get(listed('r.example.com'), ref('r.example.com/a:1'))).toBeUndefined();
+      expect(await own.get(listed('r.example.com'), ref('r.example.com/a:1'))).toEqual({});
     } finally {
       await rm(directory, { recursive: true });
     }

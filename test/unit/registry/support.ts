@@ -8,10 +8,14 @@ import { parseReference } from '../../../src/images/reference.js';
 import { RegistryError } from '../../../src/images/registry-port.js';
 import type { Credential } from '../../../src/images/registry-port.js';
 import type { Clock } from '../../../src/observe/clock.js';
+import { createLog } from '../../../src/observe/log.js';
+import type { Log } from '../../../src/observe/log.js';
 import { Metrics } from '../../../src/observe/metrics.js';
 import { RegistryClient } from '../../../src/registry/client.js';
 import { Egress } from '../../../src/registry/egress.js';
 import type { Resolve } from '../../../src/registry/egress.js';
+import type { OwnSource } from '../../../src/registry/own-credentials.js';
+import { RateLimits } from '../../../src/registry/rate-limit.js';
 
 export type Handler = (request: IncomingMessage, response: ServerResponse, url: URL) => void;
 
@@ -79,10 +83,15 @@ export interface ClientParts {
   registries: RegistryConfig[];
   clock?: Clock;
   metrics?: Metrics;
+  /** Harbinger's own one. */
   credential?: Credential;
+  own?: OwnSource;
   resolve?: Resolve;
   timeoutMs?: number;
+  log?: Log;
 }
+
+export const silent = createLog({ level: 'silent', name: 'test' });
 
 const open = new Set<RegistryClient>();
 
@@ -97,14 +106,18 @@ export function clientOf({
   clock = new TestClock(),
   metrics = new Metrics(),
   credential,
+  own,
   resolve,
   timeoutMs = 2000,
+  log = silent,
 }: ClientParts): RegistryClient {
   const client = new RegistryClient({
     egress: new Egress(registries),
     metrics,
     clock,
-    ownCredential: () => Promise.resolve(credential),
+    own: own ?? { get: () => Promise.resolve(credential === undefined ? {} : { credential }) },
+    limits: new RateLimits({ clock, metrics }),
+    log,
     timeoutMs,
     ...(resolve === undefined ? {} : { resolve }),
   });
