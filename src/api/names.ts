@@ -63,6 +63,8 @@ export const INSTALL = {
   configMap: 'harbinger-config',
   /** ConfigMap in which the leading controller tells the webhooks what nodes there are. */
   nodeClasses: 'harbinger-node-classes',
+  /** ClusterRole that users bind per namespace, so that the webhook may look images up with the pull secrets there. */
+  pullSecretsRole: 'harbinger-pull-secrets',
   /** Secret with credentials and authorities of registries, made by whoever installs. */
   registriesSecret: 'harbinger-registries',
   /** Leases: the leading controller, and the webhook replica that ends overdue holds. */

@@ -21,6 +21,8 @@ import { drain } from '../webhook/drain.js';
 import { Facts } from '../webhook/facts.js';
 import { AdmissionMetrics } from '../webhook/metrics.js';
 import { LagMeter, Overload } from '../webhook/overload.js';
+import { PodCredentials } from '../webhook/pod-credentials.js';
+import { PolicyTallies } from '../webhook/policy-tally.js';
 import { Reviewer } from '../webhook/reviewer.js';
 import { AdmissionServer, MAX_BODY_BYTES } from '../webhook/server.js';
 import { Watchdog } from '../webhook/watchdog.js';
@@ -44,9 +46,20 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
   const client = await KubeClient.fromKubeconfig(options.kubeconfig, { userAgent: `harbinger-webhook/${VERSION}` });
 
   const registry = followRegistry(settings, (config) => createRegistry(config, { log, metrics, clock }), log);
-  const facts = new Facts({ client, clock, log, metrics, admission });
+  const facts = new Facts({ client, namespace: options.namespace, clock, log, metrics, admission });
   const answers = new Answers({ registry: () => registry.current, clock, log });
-  const reviewer = new Reviewer({ config: () => settings.current, facts, answers, metrics: admission, log });
+  const credentials = new PodCredentials({ client, clock, log });
+  const tallies = new PolicyTallies({ client, counts: (policy) => facts.counts(policy), clock, log, random: Math.random });
+  const reviewer = new Reviewer({
+    config: () => settings.current,
+    facts,
+    answers,
+    credentials,
+    tallies,
+    metrics: admission,
+    monotonic,
+    log,
+  });
   const lag = new LagMeter(clock, monotonic);
   const overload = new Overload({ limits: () => settings.current.budgets, lagMs: () => lag.lagMs, maxBodyBytes: MAX_BODY_BYTES });
   const server = new AdmissionServer({
@@ -86,6 +99,7 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
       run: () =>
         drain({ server, unready: () => health.drain(), clock, propagationMs: options.drainDelay, deadlineMs: DRAIN_DEADLINE_MS }),
     },
+    { name: 'counts of policies', run: () => tallies.stop() },
     { name: 'watchdog', run: () => watchdog.stop() },
     { name: 'events', run: () => events.stop() },
     { name: 'certificates', run: () => certs.stop() },

@@ -133,7 +133,8 @@ function evaluate({ container: { name, kind }, source, owner }: Subject, situati
   const hit = findRecorded(records, reference);
   if (hit !== undefined)
     return decision({ container: name, source, outcome: hit.image.outcome, image: hit.image.resolved }, recordDetails(hit));
-  if (owner !== undefined) return leave(name, source, owner);
+  // Nobody asked for what kubectl debug adds, so nobody compares it.
+  if (owner !== undefined && kind !== 'ephemeral') return leave(name, source, owner);
   const policy = pickPolicy(policies, namespace.labels, reference);
   if (policy === undefined) return leave(name, source, { outcome: 'no-policy' });
   const question = questionAbout(reference, policy, kind === 'container' ? situation : portableOnly(situation));

@@ -17,11 +17,15 @@ export const MAX_ANNOTATION_BYTES = 200 * 1024;
  * a variant. Every path was seen in this very review, so the patch always applies. Empty when nothing changes.
  */
 export function buildPatch(pod: PodView, verdicts: readonly Verdict[]): PatchOp[] {
-  const images = verdicts.flatMap(({ decision, container }) => {
+  const accelerated = verdicts.some(({ decision }) => decision.outcome === 'accelerated');
+  return [...imageOps(verdicts), ...annotationOps(pod, verdicts), ...(accelerated ? labelOps(pod) : [])];
+}
+
+/** The images that change, alone: all that a subresource lets through. */
+export function imageOps(verdicts: readonly Verdict[]): PatchOp[] {
+  return verdicts.flatMap(({ decision, container }) => {
     return decision.image === container.image ? [] : [{ op: 'replace', path: container.pointer, value: decision.image } as const];
   });
-  const accelerated = verdicts.some(({ decision }) => decision.outcome === 'accelerated');
-  return [...images, ...annotationOps(pod, verdicts), ...(accelerated ? labelOps(pod) : [])];
 }
 
 /** Removes a decisions annotation that came in with a Pod about which nothing is decided. */

@@ -81,7 +81,9 @@ export function claimedSources(pod: PodView): ReadonlyMap<string, string> {
   const claims = new Map<string, string>();
   const annotation = pod.annotations[ANNOTATION.decisions];
   if (annotation === undefined) return claims;
-  const images = new Map(pod.containers.map((c) => [c.name, c.image]));
+  // Of two containers with one name the API server refuses the Pod; until then neither can claim anything.
+  const images = new Map<string, string | undefined>();
+  for (const { name, image } of pod.containers) images.set(name, images.has(name) ? undefined : image);
   for (const entry of records(parseJson(annotation))) {
     const [container, source, image] = [string(entry['container']), string(entry['source']), string(entry['image'])];
     if (container === undefined || source === undefined) continue;

@@ -6,6 +6,14 @@ import { findAnswer } from '../rewrite/answer.js';
 import type { Answer, Question } from '../rewrite/decide.js';
 import { withinBudget } from './budget.js';
 
+/** Variants that nodes failed to pull for Pods of one namespace. */
+export interface Quarantine {
+  /** Equal where the same variants of the same namespace are meant. */
+  key: string;
+  /** Why a variant (its digest, or its image where Pods name no digest) is not used, or undefined. */
+  messageOf: (variant: string) => string | undefined;
+}
+
 /**
  * Finds answers at registries. Each distinct question is worked on once at a time however many Pods ask: a gang of 1,000 Pods
  * arrives within a second and asks the same. Facts are cached one level below, in the registry port.
@@ -18,23 +26,25 @@ export class Answers {
     this.#options = options;
   }
 
-  /** The answers that come within `ms`, by key of the question; the others are missing. */
-  ask(questions: readonly Question[], ms: number): Promise<Map<string, Answer>> {
-    return withinBudget(new Map(questions.map((q) => [q.key, this.#once(q)])), ms, this.#options.clock);
+  /** The answers that come within `ms`, by key of the question; the others are missing. `quarantine` is that of the Pod's namespace. */
+  ask(questions: readonly Question[], ms: number, quarantine?: Quarantine): Promise<Map<string, Answer>> {
+    return withinBudget(new Map(questions.map((q) => [q.key, this.#once(q, quarantine)])), ms, this.#options.clock);
   }
 
-  #once(question: Question): Promise<Answer> {
-    const running = this.#running.get(question.key);
+  #once(question: Question, quarantine: Quarantine | undefined): Promise<Answer> {
+    const key = quarantine === undefined ? question.key : `${question.key} ${quarantine.key}`;
+    const running = this.#running.get(key);
     if (running !== undefined) return running;
-    const started = this.#find(question).finally(() => this.#running.delete(question.key));
-    this.#running.set(question.key, started);
+    const started = this.#find(question, quarantine).finally(() => this.#running.delete(key));
+    this.#running.set(key, started);
     return started;
   }
 
-  async #find(question: Question): Promise<Answer> {
+  async #find(question: Question, quarantine: Quarantine | undefined): Promise<Answer> {
     const { reference, policy } = question;
     try {
-      return (await findAnswer(question, this.#options.registry())).answer;
+      const lookup = quarantine === undefined ? {} : { quarantined: quarantine.messageOf };
+      return (await findAnswer(question, this.#options.registry(), lookup)).answer;
     } catch (err) {
       this.#options.log.error(
         { err, image: format(reference), policy: policy.name },

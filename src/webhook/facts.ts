@@ -1,5 +1,6 @@
-import { at, records, string, stringMap } from '../api/json.js';
-import { GROUP } from '../api/names.js';
+import type { Json } from '../api/json.js';
+import { at, number, records, string, stringMap } from '../api/json.js';
+import { GROUP, INSTALL } from '../api/names.js';
 import type { WatchPort } from '../kube/client.js';
 import type { KubePort } from '../kube/port.js';
 import type { RawObject } from '../kube/reflector.js';
@@ -8,19 +9,34 @@ import { RESOURCE } from '../kube/resources.js';
 import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
+import type { Landing } from '../placement/landing.js';
+import { LandingMemo } from '../placement/landing.js';
+import type { NodeClasses } from '../placement/node-classes.js';
+import { parseNodeClasses } from '../placement/node-classes.js';
+import { quarantineOf } from '../placement/quarantine.js';
 import type { Policy, PolicyReading } from '../rewrite/policy-match.js';
 import { inOrder, readPolicy } from '../rewrite/policy-match.js';
 import type { GangRecord } from '../rewrite/record.js';
 import { readRecord } from '../rewrite/record.js';
 import type { NamespaceFacts } from '../rewrite/skip.js';
+import type { Quarantine } from './answers.js';
 import type { AdmissionMetrics } from './metrics.js';
+import type { PolicyCounts } from './policy-tally.js';
 
 export interface FactsOptions {
   client: KubePort & WatchPort;
+  /** Where Harbinger is installed. */
+  namespace: string;
   clock: Clock;
   log: Log;
   metrics: Metrics;
   admission: AdmissionMetrics;
+}
+
+/** A policy as it can be evaluated, and what its status counts. */
+interface PolicyFacts {
+  reading: PolicyReading;
+  counts: PolicyCounts;
 }
 
 interface PrewarmView {
@@ -49,16 +65,20 @@ const NAMESPACE_LOOKUP_MS = 300;
  */
 export class Facts {
   readonly #options: FactsOptions;
-  readonly #policies: Reflector<PolicyReading>;
+  readonly #policies: Reflector<PolicyFacts>;
   readonly #namespaces: Reflector<NamespaceFacts>;
   readonly #prewarms: Reflector<PrewarmView>;
+  readonly #nodes: Reflector<NodeClasses | undefined>;
+  readonly #landings = new LandingMemo();
+  #classes: NodeClasses | undefined;
+  #quarantines: ReadonlyMap<string, Quarantine> = new Map();
   #ordered: readonly Policy[] = [];
 
   constructor(options: FactsOptions) {
     this.#options = options;
-    const { client, clock, log, metrics } = options;
+    const { client, namespace, clock, log, metrics } = options;
     const shared = { client, clock, log, metrics, pace: PACE };
-    this.#policies = new Reflector<PolicyReading>({ ...shared, resource: RESOURCE.accelerationPolicies, project: readPolicy });
+    this.#policies = new Reflector<PolicyFacts>({ ...shared, resource: RESOURCE.accelerationPolicies, project: policyFacts });
     this.#namespaces = new Reflector<NamespaceFacts>({ ...shared, resource: RESOURCE.namespaces, project: namespaceFacts });
     this.#prewarms = new Reflector<PrewarmView>({
       ...shared,
@@ -66,20 +86,32 @@ export class Facts {
       project: prewarmView,
       indexes: { gang: (view) => (view.gangUid === undefined ? [] : [gangIndex(view.namespace, view.gangUid)]) },
     });
-    this.#policies.onChange((_key, now, before) => this.#takePolicies(now, before));
+    this.#nodes = new Reflector<NodeClasses | undefined>({
+      ...shared,
+      resource: RESOURCE.configMaps,
+      namespace,
+      fieldSelector: `metadata.name=${INSTALL.nodeClasses}`,
+      project: parseNodeClasses,
+    });
+    this.#policies.onChange((name, now, before) => this.#takePolicies(name, now, before));
+    this.#nodes.onChange((_key, now) => this.#takeNodes(now));
   }
 
   start(): void {
     for (const [, reflector] of this.#all()) reflector.start();
+    this.#nodes.start();
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.#all().map(([, r]) => r.stop()));
+    await Promise.all([...this.#all().map(([, r]) => r.stop()), this.#nodes.stop()]);
   }
 
   /** Why admissions cannot be judged yet, or undefined. Once synced it stays so: an older cache beats none. */
   get problem(): string | undefined {
     const waiting = this.#all().find(([, r]) => !r.hasSynced);
+    // Node classes are waited for, but not needed: without them no format counts as runnable that plain nodes cannot run.
+    if (waiting === undefined && !this.#nodes.hasSynced && this.#nodes.problem === undefined)
+      return 'node classes: not listed yet';
     return waiting === undefined ? undefined : `${waiting[0]}: ${waiting[1].problem ?? 'not listed yet'}`;
   }
 
@@ -99,6 +131,21 @@ export class Facts {
   /** Valid policies in the order in which they are asked. */
   get policies(): readonly Policy[] {
     return this.#ordered;
+  }
+
+  /** What the status of a policy counts; undefined where there is no such policy. */
+  counts(policy: string): PolicyCounts | undefined {
+    return this.#policies.get(policy)?.counts;
+  }
+
+  /** Where a Pod (raw) can land. */
+  landing(pod: Json): Landing {
+    return this.#landings.of(at(pod, 'spec'), this.#classes, this.#options.clock.now());
+  }
+
+  /** Variants that Pods of a namespace are not given, or undefined where there are none. */
+  quarantine(namespace: string): Quarantine | undefined {
+    return this.#quarantines.get(namespace);
   }
 
   /** Undefined where the namespace does not exist or could not be read in time. */
@@ -128,15 +175,44 @@ export class Facts {
     ];
   }
 
-  #takePolicies(now: PolicyReading | undefined, before: PolicyReading | undefined): void {
-    const readings = this.#policies.list();
+  #takePolicies(name: string, now: PolicyFacts | undefined, before: PolicyFacts | undefined): void {
+    const counted = (f: PolicyFacts | undefined): string => `${f?.counts.accelerated ?? 0}/${f?.counts.left ?? 0}`;
+    if (now !== undefined)
+      now.counts.countedAt = counted(now) === counted(before) ? (before?.counts.countedAt ?? 0) : this.#options.clock.now();
+    const readings = this.#policies.list().map((p) => p.reading);
     this.#ordered = inOrder(readings.flatMap((r) => (r.ok ? [r.policy] : [])));
     this.#options.admission.badPolicies(readings.filter((r) => !r.ok).length);
-    const problem = now?.ok === false ? now.problem : undefined;
-    const known = before?.ok === false ? before.problem : undefined;
+    const [problem, known] = [now, before].map((f) => (f?.reading.ok === false ? f.reading.problem : undefined));
     if (problem !== undefined && problem !== known) this.#options.log.error({ problem }, 'policy ignored');
-    if (problem === undefined && known !== undefined) this.#options.log.info({ problem: known }, 'policy no longer ignored');
+    if (problem === undefined && known !== undefined)
+      this.#options.log.info({ policy: name, problem: known }, 'policy no longer ignored');
   }
+
+  #takeNodes(now: NodeClasses | undefined): void {
+    this.#classes = now;
+    const { clock } = this.#options;
+    const namespaces = new Set(now?.quarantined.map((q) => q.namespace));
+    this.#quarantines = new Map(
+      [...namespaces].map((namespace) => [
+        namespace,
+        {
+          key: `${namespace} ${now?.publishedAt ?? ''}`,
+          messageOf: (image) => quarantineOf(now, { namespace, image, now: clock.now() })?.message,
+        },
+      ]),
+    );
+  }
+}
+
+function policyFacts(raw: RawObject): PolicyFacts {
+  const decisions = at(raw, 'status', 'decisions');
+  const counts = {
+    resourceVersion: raw.metadata.resourceVersion ?? '',
+    accelerated: number(decisions['accelerated']) ?? 0,
+    left: number(decisions['left']) ?? 0,
+    countedAt: 0,
+  };
+  return { reading: readPolicy(raw), counts };
 }
 
 function namespaceFacts(raw: RawObject): NamespaceFacts {

@@ -1,4 +1,3 @@
-import { FORMATS } from '../api/kinds/acceleration-policy.js';
 import type { Outcome } from '../api/outcomes.js';
 import { OUTCOMES } from '../api/outcomes.js';
 import type { Metrics } from '../observe/metrics.js';
@@ -9,7 +8,10 @@ import { SHED_REASONS } from './overload.js';
 export const REQUEST_RESULTS = ['mutated', 'unchanged', 'shed', 'garbage', 'failed', 'hung-up'] as const;
 export type RequestResult = (typeof REQUEST_RESULTS)[number];
 
-/** What the webhook tells Prometheus. Labels come from closed sets; names of Pods, images and policies are in the log. */
+/** Names of policies that become label values; whoever has more is told about the rest together. */
+const MAX_POLICIES = 100;
+
+/** What the webhook tells Prometheus. Labels come from closed sets but for the first hundred policies; Pods and images are in the log. */
 export class AdmissionMetrics {
   readonly #requests;
   readonly #seconds;
@@ -17,6 +19,8 @@ export class AdmissionMetrics {
   readonly #shed;
   readonly #released;
   readonly #badPolicies;
+  readonly #unproven;
+  readonly #policies = new Set<string>();
   readonly #monotonic: () => number;
 
   /** @param monotonic milliseconds that never jump, for example `performance.now` */
@@ -27,14 +31,20 @@ export class AdmissionMetrics {
     });
     this.#seconds = metrics.histogram(
       'harbinger_admission_duration_seconds',
-      'Time from a review to its answer.',
-      [],
+      'Time from a review to its answer, by result.',
+      { result: REQUEST_RESULTS },
       ADMISSION_BUCKETS,
     );
-    this.#decisions = metrics.counter('harbinger_admission_decisions_total', 'Decisions about container images.', {
-      outcome: OUTCOMES,
-      format: ['none', ...FORMATS],
-    });
+    this.#decisions = metrics.counter(
+      'harbinger_admission_decisions_total',
+      'Decisions about container images, by outcome, format of the variant and policy.',
+      ['outcome', 'format', 'policy'],
+    );
+    for (const outcome of OUTCOMES) this.#decisions.inc({ outcome, format: 'none', policy: 'none' }, 0);
+    this.#unproven = metrics.counter(
+      'harbinger_admission_unproven_patches_total',
+      'Patches that were not sent because they might not have applied: defects of Harbinger.',
+    );
     this.#shed = metrics.counter('harbinger_admission_shed_total', 'Admission reviews answered unread, by what ran out.', {
       reason: SHED_REASONS,
     });
@@ -52,12 +62,25 @@ export class AdmissionMetrics {
     const from = this.#monotonic();
     return (result) => {
       this.#requests.inc({ result });
-      this.#seconds.observe((this.#monotonic() - from) / 1000);
+      this.#seconds.observe({ result }, (this.#monotonic() - from) / 1000);
     };
   }
 
-  decision(outcome: Outcome, format: string | undefined): void {
-    this.#decisions.inc({ outcome, format: format ?? 'none' });
+  /** `policy` is the name of an AccelerationPolicy that exists; absent where none decided. */
+  decision(
+    outcome: Outcome,
+    { format = 'none', policy }: { format?: string | undefined; policy?: string | undefined } = {},
+  ): void {
+    this.#decisions.inc({ outcome, format, policy: policy === undefined ? 'none' : this.#labelOf(policy) });
+  }
+
+  unproven(): void {
+    this.#unproven.inc();
+  }
+
+  #labelOf(policy: string): string {
+    if (this.#policies.size < MAX_POLICIES) this.#policies.add(policy);
+    return this.#policies.has(policy) ? policy : 'other';
   }
 
   shed(reason: ShedReason): void {

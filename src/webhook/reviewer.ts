@@ -4,26 +4,46 @@ import type { HarbingerConfig } from '../config/schema.js';
 import { gangUidsOfPod } from '../gangs/identity.js';
 import type { KubeObject } from '../api/object.js';
 import type { Log } from '../observe/log.js';
-import type { Situation, Verdict } from '../rewrite/decide.js';
+import { patchProblem } from '../rewrite/applies.js';
+import type { Question, Situation, Verdict } from '../rewrite/decide.js';
 import { decide, questionsOf } from '../rewrite/decide.js';
 import type { PatchOp } from '../rewrite/patch.js';
-import { buildPatch, forgetDecisions } from '../rewrite/patch.js';
+import { buildPatch, forgetDecisions, imageOps } from '../rewrite/patch.js';
 import type { PodView } from '../rewrite/pod-view.js';
-import { viewPod } from '../rewrite/pod-view.js';
+import { viewEphemeral, viewPod } from '../rewrite/pod-view.js';
+import { chainOf } from '../rewrite/pull-secrets.js';
 import type { NamespaceFacts } from '../rewrite/skip.js';
 import { skipPod } from '../rewrite/skip.js';
 import type { AdmissionRequest } from './admission-review.js';
 import type { Answers } from './answers.js';
 import type { Facts } from './facts.js';
 import type { AdmissionMetrics } from './metrics.js';
+import type { FoundCredentials, PodCredentials } from './pod-credentials.js';
+import type { PolicyTallies } from './policy-tally.js';
 
 export interface ReviewerOptions {
   config: () => HarbingerConfig;
-  facts: Pick<Facts, 'problem' | 'policies' | 'namespace' | 'records'>;
+  facts: Pick<Facts, 'problem' | 'policies' | 'namespace' | 'records' | 'landing' | 'quarantine'>;
   answers: Pick<Answers, 'ask'>;
+  credentials: Pick<PodCredentials, 'of'>;
+  tallies: Pick<PolicyTallies, 'count'>;
   metrics: AdmissionMetrics;
+  /** Milliseconds that never jump. */
+  monotonic: () => number;
   log: Log;
 }
+
+/** What one request asks about. */
+interface Subject {
+  pod: PodView;
+  /** Containers that are added to a Pod that runs: nothing else of it can change any more. */
+  ephemeral: boolean;
+}
+
+/** Part of the budget that reading pull secrets may take; the rest is for the registry. */
+const SECRETS_SHARE = 0.5;
+
+const OWN_CREDENTIAL = chainOf([]);
 
 /** One Pod through `skip -> questions -> answers -> decide -> patch`; everything that decides is in src/rewrite. */
 export class Reviewer {
@@ -36,56 +56,111 @@ export class Reviewer {
   /** The operations for one review; none where the Pod is left alone. */
   async review(request: AdmissionRequest): Promise<PatchOp[]> {
     const { config, facts, log } = this.#options;
-    const { mode, scope } = config();
-    // Only creation: on UPDATE an image change restarts a container, and most of the Pod is immutable.
-    if (mode === 'Off' || request.operation !== 'CREATE' || request.resource !== 'pods' || request.subresource !== '') return [];
+    const { mode, scope, rewrite } = config();
+    const subject = mode === 'Off' ? undefined : subjectOf(request, rewrite);
+    if (subject === undefined) return [];
     if (facts.problem !== undefined) {
       log.warn({ uid: request.uid, problem: facts.problem }, 'caches not filled yet, Pod left alone');
       return [];
     }
-    const pod = viewPod(request.object);
-    const namespace = pod === undefined ? undefined : await facts.namespace(request.namespace);
-    if (pod === undefined || namespace === undefined || !inScope(scope, namespace)) return [];
-    const ops = await this.#judge(request, pod, namespace);
-    return mode === 'Observe' ? [] : ops;
+    const namespace = await facts.namespace(request.namespace);
+    if (namespace === undefined || !inScope(scope, namespace)) return [];
+    const ops = await this.#judge(request, subject, namespace);
+    return mode === 'Observe' ? [] : this.#proven(request, subject, ops);
   }
 
-  async #judge(request: AdmissionRequest, pod: PodView, namespace: NamespaceFacts): Promise<PatchOp[]> {
-    const { config, facts, answers, metrics } = this.#options;
+  async #judge(request: AdmissionRequest, subject: Subject, namespace: NamespaceFacts): Promise<PatchOp[]> {
+    const { config, metrics, tallies } = this.#options;
+    const { pod, ephemeral } = subject;
     const skip = skipPod(pod, namespace);
     if (skip !== undefined) {
-      for (const _ of pod.containers) metrics.decision(skip.outcome, undefined);
-      return skip.untouchable === true ? [] : forgetDecisions(pod);
+      for (const _ of pod.containers) metrics.decision(skip.outcome);
+      return skip.untouchable === true || ephemeral ? [] : forgetDecisions(pod);
     }
-    const records = facts.records(request.namespace, gangUidsOfPod(pod.raw as unknown as KubeObject));
-    const situation: Situation = {
+    const verdicts = await this.#decide(request, subject, namespace);
+    for (const { decision, already } of verdicts) metrics.decision(already ? 'already-accelerated' : decision.outcome, decision);
+    const { mode } = config();
+    // Of a dry run nothing may stay behind.
+    if (!request.dryRun) tallies.count(verdicts, mode === 'On');
+    this.#report(request, verdicts, mode);
+    return ephemeral ? imageOps(verdicts) : buildPatch(pod, verdicts);
+  }
+
+  async #decide(request: AdmissionRequest, { pod, ephemeral }: Subject, namespace: NamespaceFacts): Promise<Verdict[]> {
+    const { config, facts, answers, monotonic } = this.#options;
+    const { rewrite, budgets } = config();
+    const until = monotonic() + budgets.admissionMs;
+    let situation: Situation = {
       pod,
       namespace,
-      records,
+      // Whoever debugs a member of a gang asks for what the tag names now; what is added is no member.
+      records: ephemeral ? [] : facts.records(request.namespace, gangUidsOfPod(pod.raw as unknown as KubeObject)),
       policies: facts.policies,
-      chainFor: () => [undefined],
-      rewrite: config().rewrite,
+      landing: facts.policies.length === 0 ? undefined : facts.landing(pod.raw),
+      chainFor: OWN_CREDENTIAL,
+      rewrite,
     };
-    const answered = await answers.ask(questionsOf(situation), config().budgets.admissionMs);
+    let questions = questionsOf(situation);
+    const found = await this.#credentials(request.namespace, pod, questions);
+    if (found !== undefined) {
+      situation = { ...situation, chainFor: found.chainFor, credentialProblem: found.problem };
+      questions = questionsOf(situation);
+    }
+    const answered = await answers.ask(questions, until - monotonic(), facts.quarantine(request.namespace));
     const verdicts = decide(situation, answered);
-    for (const { decision, already } of verdicts)
-      metrics.decision(already ? 'already-accelerated' : decision.outcome, decision.format);
-    const ops = buildPatch(pod, verdicts);
-    this.#report(request, verdicts, config().mode);
-    return ops;
+    if (verdicts.some((v) => v.decision.outcome === 'auth-denied')) found?.doubt();
+    return verdicts;
+  }
+
+  /** Secrets are read for Pods only that a registry is asked about. */
+  async #credentials(namespace: string, pod: PodView, questions: readonly Question[]): Promise<FoundCredentials | undefined> {
+    const { config, credentials } = this.#options;
+    const { rewrite, budgets } = config();
+    if (rewrite.podSecrets === 'Off' || questions.length === 0) return undefined;
+    return credentials.of(namespace, pod, budgets.admissionMs * SECRETS_SHARE);
+  }
+
+  /** A patch that does not apply has the Pod refused whatever the failure policy is; doubt leaves it alone. */
+  #proven(request: AdmissionRequest, { pod }: Subject, ops: PatchOp[]): PatchOp[] {
+    const { metrics, log } = this.#options;
+    const problem = patchProblem(pod.raw, ops);
+    if (problem === undefined) return ops;
+    metrics.unproven();
+    log.error(
+      { uid: request.uid, namespace: request.namespace, pod: request.name, problem },
+      'patch might not apply, Pod left alone',
+    );
+    return [];
   }
 
   /** One line per Pod whose images change; the rest is in metrics, in the annotation and, at level debug, here. */
   #report(request: AdmissionRequest, verdicts: readonly Verdict[], mode: HarbingerConfig['mode']): void {
+    const { log } = this.#options;
     const changed = verdicts.filter((v) => changesImage(v.decision.outcome) && !v.already).map((v) => v.decision);
-    const about = { uid: request.uid, namespace: request.namespace, pod: request.name };
+    const about = {
+      uid: request.uid,
+      namespace: request.namespace,
+      pod: request.name,
+      ...(request.dryRun ? { dryRun: true } : {}),
+    };
     if (changed.length > 0)
-      this.#options.log.info(
-        { ...about, mode, decisions: changed },
-        mode === 'Observe' ? 'images would be changed' : 'images changed',
-      );
-    else this.#options.log.debug({ ...about, decisions: verdicts.map((v) => v.decision) }, 'images left alone');
+      log.info({ ...about, mode, decisions: changed }, mode === 'Observe' ? 'images would be changed' : 'images changed');
+    else if (log.isLevelEnabled('debug'))
+      log.debug({ ...about, decisions: verdicts.map((v) => v.decision) }, 'images left alone');
   }
+}
+
+/**
+ * What a request is about; undefined for all that is none of ours. New Pods only: on UPDATE an image change restarts a container,
+ * and most of a Pod is immutable. The one exception are containers that an update adds.
+ */
+function subjectOf(request: AdmissionRequest, { ephemeralContainers }: HarbingerConfig['rewrite']): Subject | undefined {
+  const { resource, subresource, operation, object, oldObject } = request;
+  if (resource !== 'pods') return undefined;
+  const ephemeral = subresource === 'ephemeralcontainers' && operation === 'UPDATE' && ephemeralContainers;
+  if (!ephemeral && (subresource !== '' || operation !== 'CREATE')) return undefined;
+  const pod = ephemeral ? viewEphemeral(object, oldObject) : viewPod(object);
+  return pod === undefined ? undefined : { pod, ephemeral };
 }
 
 /** The webhook configuration's own selector says the same; asking again keeps a too wide one from widening our reach. */

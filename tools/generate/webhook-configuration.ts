@@ -9,7 +9,7 @@ export interface ScopeTerm {
 }
 
 /**
- * The admission webhook. It fails open, is called for new Pods only, and never sees Pods that the API server must be able to
+ * The admission webhook. It fails open, is called for new containers only, and never sees Pods that the API server must be able to
  * create while Harbinger is down. caBundle is left out: the webhook's replicas own that field.
  */
 export function webhookConfiguration(namespace: string, scope: ScopeTerm): Manifest {
@@ -28,7 +28,17 @@ export function webhookConfiguration(namespace: string, scope: ScopeTerm): Manif
         reinvocationPolicy: 'IfNeeded',
         timeoutSeconds: 3,
         clientConfig: { service: { namespace, name: INSTALL.webhook, path: INSTALL.webhookPath, port: 443 } },
-        rules: [{ apiGroups: [''], apiVersions: ['v1'], resources: ['pods'], operations: ['CREATE'], scope: 'Namespaced' }],
+        rules: [
+          { apiGroups: [''], apiVersions: ['v1'], resources: ['pods'], operations: ['CREATE'], scope: 'Namespaced' },
+          // What kubectl debug adds; looked at only where rewrite.ephemeralContainers says so.
+          {
+            apiGroups: [''],
+            apiVersions: ['v1'],
+            resources: ['pods/ephemeralcontainers'],
+            operations: ['UPDATE'],
+            scope: 'Namespaced',
+          },
+        ],
         namespaceSelector: {
           matchExpressions: [
             { key: LABEL.accelerate, operator: scope.operator, values: [scope.value] },

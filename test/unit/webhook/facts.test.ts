@@ -56,7 +56,14 @@ async function make(server = new Server()) {
   const clock = new FakeClock();
   const metrics = new Metrics();
   const client = server as unknown as KubePort & WatchPort;
-  const facts = new Facts({ client, clock, log: keepLog().log, metrics, admission: new AdmissionMetrics(metrics, () => 0) });
+  const facts = new Facts({
+    client,
+    namespace: 'harbinger-system',
+    clock,
+    log: keepLog().log,
+    metrics,
+    admission: new AdmissionMetrics(metrics, () => 0),
+  });
   facts.start();
   await settle();
   await clock.advance(0);

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { defaultConfig } from '../../../src/config/load.js';
 import type { HarbingerConfig } from '../../../src/config/schema.js';
 import { Metrics } from '../../../src/observe/metrics.js';
-import type { Answer, Question } from '../../../src/rewrite/decide.js';
+import type { Answer, Question, Verdict } from '../../../src/rewrite/decide.js';
 import type { GangRecord } from '../../../src/rewrite/record.js';
 import type { AdmissionRequest } from '../../../src/webhook/admission-review.js';
 import { AdmissionMetrics } from '../../../src/webhook/metrics.js';
@@ -12,6 +12,7 @@ import { DIGEST, OTHER, makePod, makePolicy, makeRecord } from '../rewrite/build
 
 const SOURCE = 'r.example/app:v1';
 const VARIANT = `r.example/app@${OTHER}`;
+const SECRET = { username: 'tenant', password: 'hunter2-very-secret' };
 
 interface World {
   config?: Partial<HarbingerConfig>;
@@ -20,6 +21,8 @@ interface World {
   problem?: string;
   absent?: boolean;
   records?: GangRecord[];
+  credentialProblem?: string;
+  answer?: Answer;
 }
 
 function make(world: World = {}) {
@@ -40,28 +43,65 @@ function make(world: World = {}) {
       looked.push(...uids.map((uid) => `${namespace}/${uid}`));
       return uids.length > 0 ? (world.records ?? []) : [];
     },
+    landing: () => ({ platforms: undefined, now: {}, later: {}, key: 'somewhere' }),
+    quarantine: () => undefined,
+  };
+  const tallied: Verdict[] = [];
+  const tallies = { count: (verdicts: readonly Verdict[]) => void tallied.push(...verdicts) };
+  const secretsOf: string[] = [];
+  const credentials = {
+    of: (namespace: string) => {
+      secretsOf.push(namespace);
+      return Promise.resolve({
+        chainFor: () => [SECRET, undefined],
+        problem: world.credentialProblem,
+        doubt: () => void secretsOf.push('doubt'),
+      });
+    },
   };
   const answers = {
     ask: (questions: readonly Question[]): Promise<Map<string, Answer>> => {
       asked.push(...questions.map((q) => q.key));
       return Promise.resolve(
-        new Map(questions.map((q) => [q.key, { outcome: 'accelerated', image: VARIANT, format: 'estargz' }] as const)),
+        new Map(
+          questions.map((q) => [q.key, world.answer ?? { outcome: 'accelerated', image: VARIANT, format: 'estargz' }] as const),
+        ),
       );
     },
   };
   const config = { ...defaultConfig(), ...world.config };
-  const reviewer = new Reviewer({ config: () => config, facts, answers, metrics: new AdmissionMetrics(metrics, () => 0), log });
+  const reviewer = new Reviewer({
+    config: () => config,
+    facts,
+    answers,
+    credentials,
+    tallies,
+    metrics: new AdmissionMetrics(metrics, () => 0),
+    monotonic: () => 0,
+    log,
+  });
   const counted = async (outcome: string): Promise<number> => {
     const all = (await metrics.text())
       .split('\n')
       .filter((l) => l.startsWith('harbinger_admission_decisions_total{') && l.includes(`outcome="${outcome}"`));
     return all.reduce((sum, l) => sum + Number(l.split(' ').at(-1)), 0);
   };
-  return { reviewer, asked, looked, lines, counted };
+  return { reviewer, asked, looked, lines, counted, tallied, secretsOf, metrics };
 }
 
 function request(object: unknown, more: Partial<AdmissionRequest> = {}): AdmissionRequest {
-  return { uid: 'u', operation: 'CREATE', resource: 'pods', subresource: '', namespace: 'team', name: 'p', object, oldObject: null, dryRun: false, ...more };
+  return {
+    uid: 'u',
+    operation: 'CREATE',
+    resource: 'pods',
+    subresource: '',
+    namespace: 'team',
+    name: 'p',
+    object,
+    oldObject: null,
+    dryRun: false,
+    ...more,
+  };
 }
 
 describe('Reviewer', () => {
@@ -117,7 +157,10 @@ describe('Reviewer', () => {
   test('looks up the record of the gang by the owner in the namespace of the request', async () => {
     const pinned = `r.example/app@${DIGEST}`;
     const { reviewer, looked, asked } = make({ records: [makeRecord(SOURCE, pinned)] });
-    const owned = makePod({ app: SOURCE }, { ownerReferences: [{ uid: 'job-uid', controller: true }], namespace: 'elsewhere' });
+    const owned = makePod(
+      { app: SOURCE },
+      { ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', uid: 'job-uid', controller: true }], namespace: 'elsewhere' },
+    );
     expect((await reviewer.review(request(owned)))[0]).toMatchObject({ value: pinned });
     expect([looked, asked]).toEqual([['team/job-uid'], []]);
   });
@@ -127,5 +170,104 @@ describe('Reviewer', () => {
     const claim = JSON.stringify([{ container: 'app', source: SOURCE, image: VARIANT }]);
     await reviewer.review(request(makePod({ app: VARIANT }, { annotations: { 'harbinger.dev/decisions': claim } })));
     expect([await counted('already-accelerated'), await counted('accelerated')]).toEqual([1, 0]);
+  });
+
+  test('a dry run gets the same patch and is not counted into the status of the policy', async () => {
+    const real = make();
+    const dry = make();
+    const wanted = await real.reviewer.review(request(makePod({ app: SOURCE })));
+    expect(await dry.reviewer.review(request(makePod({ app: SOURCE }), { dryRun: true }))).toEqual(wanted);
+    expect([real.tallied.length, dry.tallied.length]).toEqual([1, 0]);
+  });
+
+  describe('containers that an update adds', () => {
+    const old = makePod({ app: SOURCE }, {}, { ephemeralContainers: [{ name: 'before', image: SOURCE }] });
+    const now = structuredClone(old);
+    (now.spec['ephemeralContainers'] as unknown[]).push({ name: 'debugger', image: SOURCE });
+    const update = (more: Partial<AdmissionRequest> = {}): AdmissionRequest =>
+      request(now, { operation: 'UPDATE', subresource: 'ephemeralcontainers', oldObject: old, ...more });
+    const optedIn = { config: { rewrite: { ...defaultConfig().rewrite, ephemeralContainers: true } } };
+
+    test('are left where nobody asked for them to be changed', async () => {
+      const { reviewer, asked } = make();
+      expect([await reviewer.review(update()), asked]).toEqual([[], []]);
+    });
+
+    test('get a variant, they alone, and the subresource gets no annotation', async () => {
+      const { reviewer } = make(optedIn);
+      expect(await reviewer.review(update())).toEqual([
+        { op: 'replace', path: '/spec/ephemeralContainers/1/image', value: VARIANT },
+      ]);
+    });
+
+    test('are never pinned, and count whoever owns the Pod', async () => {
+      const owned = { ownerReferences: [{ apiVersion: 'x.example/v1', kind: 'Thing', uid: 'u', controller: true }] };
+      const { reviewer, looked } = make({ ...optedIn, records: [makeRecord(SOURCE, `r.example/app@${DIGEST}`)] });
+      const owner = structuredClone(now);
+      Object.assign(owner.metadata, owned);
+      expect(await reviewer.review(update({ object: owner }))).toMatchObject([{ value: VARIANT }]);
+      expect(looked).toEqual([]);
+    });
+
+    test.each<[string, Partial<AdmissionRequest>]>([
+      ['that adds none', { object: old }],
+      ['of the Pod itself', { subresource: '' }],
+      ['of its status', { subresource: 'status' }],
+      ['of something without a spec', { object: { metadata: {} } }],
+    ])('an update %s changes nothing', async (_, more) => {
+      const { reviewer, asked } = make(optedIn);
+      expect([await reviewer.review(update(more)), asked]).toEqual([[], []]);
+    });
+
+    test('of a Pod that opted out are left', async () => {
+      const out = structuredClone(now);
+      out.metadata['annotations'] = { 'harbinger.dev/accelerate': 'false', 'harbinger.dev/decisions': 'x' };
+      expect(await make(optedIn).reviewer.review(update({ object: out }))).toEqual([]);
+    });
+  });
+
+  describe('pull secrets of Pods', () => {
+    const allowed = { config: { rewrite: { ...defaultConfig().rewrite, podSecrets: 'WhereAllowed' as const } } };
+
+    test('are not read unless the configuration says so', async () => {
+      const { reviewer, secretsOf } = make();
+      await reviewer.review(request(makePod({ app: SOURCE })));
+      expect(secretsOf).toEqual([]);
+    });
+
+    test('are not read for Pods that no policy is about', async () => {
+      const { reviewer, secretsOf } = make(allowed);
+      const pod = makePod({ app: SOURCE }, { annotations: { 'harbinger.dev/skip-containers': 'app' } });
+      await reviewer.review(request(pod));
+      expect(secretsOf).toEqual([]);
+    });
+
+    test('make a question of their own, and reach neither log nor patch nor metrics', async () => {
+      const { reviewer, secretsOf, asked, lines, metrics } = make({
+        ...allowed,
+        answer: { outcome: 'auth-denied', message: 'denied' },
+      });
+      const ops = await reviewer.review(request(makePod({ app: SOURCE })));
+      expect([secretsOf, asked.length]).toEqual([['team', 'doubt'], 1]);
+      expect(asked[0]).not.toMatch(/ -$/);
+      const everything = JSON.stringify([ops, lines, asked]) + (await metrics.text());
+      // Positive control: the decision is in there.
+      expect(everything).toContain('auth-denied');
+      for (const part of [SECRET.username, SECRET.password, Buffer.from(SECRET.password).toString('base64')])
+        expect(everything).not.toContain(part);
+    });
+
+    test('that could not be read are told where the registry denied the image', async () => {
+      const problem = 'Secret team/pull does not exist';
+      const denied = make({
+        ...allowed,
+        credentialProblem: problem,
+        answer: { outcome: 'auth-denied', message: 'r.example: 401' },
+      });
+      const [op] = await denied.reviewer.review(request(makePod({ app: SOURCE })));
+      expect(JSON.stringify(op)).toContain(`r.example: 401; ${problem}`);
+      const served = make({ ...allowed, credentialProblem: problem });
+      expect(JSON.stringify(await served.reviewer.review(request(makePod({ app: SOURCE }))))).not.toContain(problem);
+    });
   });
 });
