@@ -51,18 +51,22 @@ export async function prove(claim: Claim): Promise<Proof | Failure> {
     () => recordArtifact(claim),
     ...(question.freshness === 'Probable' ? [async () => compareTraits(claim.format, await pair())] : []),
   ];
+  return firstDecided(rungs);
+}
+
+async function firstDecided(rungs: readonly (() => Promise<Proof | undefined>)[]): Promise<Proof | Failure> {
   let failure: Failure | undefined;
-  let last = noRecord('');
+  let undecided = noRecord('');
   for (const rung of rungs) {
     try {
       const proof = await rung();
-      if (proof?.verdict === 'unknown') last = proof;
-      else if (proof !== undefined) return proof;
+      if (proof !== undefined && proof.verdict !== 'unknown') return proof;
+      undecided = proof ?? undecided;
     } catch (error) {
       failure ??= failureOf(error);
     }
   }
-  return failure?.notFound === true ? noRecord(`, and ${failure.message}`) : (failure ?? last);
+  return failure?.notFound === true ? noRecord(`, and ${failure.message}`) : (failure ?? undecided);
 }
 
 /** The digests of the source that a record may name. */

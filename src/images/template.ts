@@ -1,8 +1,6 @@
+import { REPOSITORY_TEMPLATE } from '../api/kinds/acceleration-policy.js';
 import { parseReference, tagOf } from './reference.js';
 import type { Reference } from './reference.js';
-
-/** What a policy may write: a repository path, and a tag behind a colon if it is not that of the source. A host is not possible. */
-export const TEMPLATE = /^(?:[a-z0-9._/-]|\{repository\}|\{tag\})+(?::(?:[A-Za-z0-9_.-]|\{tag\})+)?$/;
 
 /**
  * The reference that a template names for a source, or a sentence that says why it names none. It always stands in the registry of the
@@ -13,7 +11,7 @@ export function expandTemplate(source: Reference, template: string): Reference |
   const path = colon < 0 ? template : template.slice(0, colon);
   const tag = colon < 0 ? '{tag}' : template.slice(colon + 1);
   const own = tagOf(source);
-  if (!TEMPLATE.test(template)) return `${JSON.stringify(template.slice(0, 80))} is not a repository template`;
+  if (!REPOSITORY_TEMPLATE.test(template)) return `${JSON.stringify(template.slice(0, 80))} is not a repository template`;
   if (own === undefined && `${path}${tag}`.includes('{tag}'))
     return `the image is named by digest, so there is no tag for ${template}`;
   const fill = (text: string): string =>
