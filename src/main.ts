@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { parseDuration } from './api/duration.js';
 import { INSTALL } from './api/names.js';
 import type { ControllerOptions, WebhookOptions } from './processes/options.js';
+import { UsageError } from './processes/usage.js';
 import { VERSION } from './version.js';
 
 /** Image of the puller program of this version. */
@@ -60,7 +61,9 @@ function processCommand(program: Command, name: string, text: string): Command {
 async function program(argv: readonly string[]): Promise<Command> {
   const root = new Command('harbinger')
     .description('Has the images of a gang of Pods on the nodes before the gang is scheduled.')
-    .version(VERSION);
+    .version(VERSION)
+    // Wrong usage is told apart from things that went wrong: scripts repeat the one and not the other.
+    .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
 
   processCommand(root, 'webhook', 'rewrite images of new Pods to known digests and accelerated variants; end overdue holds')
     .addOption(option('--port <port>', 'HTTPS port of the admission webhook').argParser(port).default(8443))
@@ -112,5 +115,5 @@ try {
   // The message names cause and way out; the stack is for us.
   console.error(`harbinger: ${(error as Error).message}`);
   if (process.env['HARBINGER_STACK'] !== undefined) console.error((error as Error).stack);
-  process.exitCode = 1;
+  process.exitCode = error instanceof UsageError ? 2 : 1;
 }

@@ -1,78 +1,184 @@
+import type { Json } from '../api/json.js';
+import { LABEL } from '../api/names.js';
 import type { Decision } from '../api/outcomes.js';
 import { formatBytes } from '../api/quantity.js';
 import { format, parseReference } from '../images/reference.js';
 import type { RegistryPort } from '../images/registry-port.js';
 import type { Step } from '../images/variant.js';
+import type { Landing } from '../placement/landing.js';
 import { findAnswer } from '../rewrite/answer.js';
+import type { Finding } from '../rewrite/answer.js';
 import { decide, questionsOf } from '../rewrite/decide.js';
-import type { Answer, Question, Situation } from '../rewrite/decide.js';
+import type { Question, Situation, Verdict } from '../rewrite/decide.js';
+import type { PatchOp } from '../rewrite/patch.js';
+import { buildPatch, forgetDecisions } from '../rewrite/patch.js';
+import type { PodContainer, PodView } from '../rewrite/pod-view.js';
 import { viewPod } from '../rewrite/pod-view.js';
-import type { PodView } from '../rewrite/pod-view.js';
 import type { Policy } from '../rewrite/policy-match.js';
+import type { NamespaceFacts, Skip } from '../rewrite/skip.js';
+import { skipPod } from '../rewrite/skip.js';
+import type { Ground, PodQuestion } from './ground.js';
 
 export interface ExplainOptions {
-  image: string;
-  /** In the order of `inOrder`. */
-  policies: readonly Policy[];
-  namespaceLabels: Readonly<Record<string, string>>;
+  ground: Ground;
   port: RegistryPort;
-  /** Platforms of the nodes (`linux/amd64`); all of the image when absent. */
-  platforms?: readonly string[];
+  /** Milliseconds that never jump, for the time of each step; steps have no time when absent. */
+  now?: () => number;
 }
 
-/** What would happen to the image in a new Pod, and each step on the way to that. */
+/** What would become of one container or image volume, and each step on the way to that. */
 export interface Explanation {
   decision: Decision;
   steps: readonly Step[];
+  /** The image is a variant that an earlier call of the webhook wrote. */
+  already: boolean;
+  /** Compressed bytes of one platform of the source, where it was resolved. */
+  sizeBytes?: number;
 }
 
-/** Decides exactly as the webhook does for a Pod with one container, and keeps the evidence. */
-export async function explain(options: ExplainOptions): Promise<Explanation> {
-  const { image, policies, namespaceLabels, platforms } = options;
-  const situation: Situation = {
-    pod: podWith(image),
-    namespace: { name: 'default', labels: namespaceLabels, annotations: {} },
-    records: [],
-    policies,
-    landing: platforms === undefined ? undefined : { platforms, now: {}, later: {}, key: platforms.join(',') },
-    chainFor: () => [undefined],
-    rewrite: { owners: ['*'], imageVolumes: false },
-  };
-  const question = questionsOf(situation)[0];
-  const found = question === undefined ? undefined : await look(question, options);
-  const answers = new Map(question === undefined || found === undefined ? [] : [[question.key, found.answer]]);
-  const decision = decide(situation, answers)[0]?.decision;
-  if (decision === undefined) throw new Error('no image was given; write harbinger explain IMAGE');
-  return { decision, steps: [...opening(options, question), ...(found?.steps ?? [])] };
+/** What would become of a Pod. */
+export interface PodExplanation {
+  namespace: string;
+  /** Why the webhook would not look at the Pod at all; the rest says what it would do if it did. */
+  unseen?: string;
+  /** Where the Pod can land, as far as it is known. */
+  landing?: Landing;
+  containers: readonly Explanation[];
+  /** The RFC 6902 patch that the API server would be given; empty where the Pod stays as it is. */
+  patch: readonly PatchOp[];
 }
 
-/** The rest of the Pod decides nothing here: opt-outs of a real Pod are for its own annotations to tell. */
-function podWith(image: string): PodView {
-  const pod = viewPod({ metadata: {}, spec: { containers: [{ name: 'app', image }] } });
-  if (pod === undefined) throw new Error('a Pod with one container could not be read');
-  return pod;
+/**
+ * Judges Pods by the functions that the webhook uses, and keeps the evidence. Findings are kept as long as the object lives, so that
+ * a question which many Pods ask is answered once.
+ */
+export class Explainer {
+  readonly #options: ExplainOptions;
+  readonly #findings = new Map<string, Promise<Finding>>();
+
+  constructor(options: ExplainOptions) {
+    this.#options = options;
+  }
+
+  /** Throws where the Pod has no metadata or spec, or holds no images. */
+  async pod(question: PodQuestion): Promise<PodExplanation> {
+    const { ground } = this.#options;
+    const raw = await ground.admitted(question);
+    const pod = viewPod(raw);
+    if (pod === undefined) throw new Error('the Pod has no metadata or no spec');
+    const namespace = await ground.namespace(question.namespace);
+    const unseen = whyUnseen(ground, namespace);
+    const common = { namespace: namespace.name, ...(unseen === undefined ? {} : { unseen }) };
+    const skip = skipPod(pod, namespace);
+    if (skip !== undefined) {
+      const patch = skip.untouchable === true || unseen !== undefined ? [] : forgetDecisions(pod);
+      return { ...common, containers: pod.containers.map((c) => skipped(c, skip)), patch };
+    }
+    const situation = await this.#situation({ ...question, pod: raw }, pod, namespace);
+    const findings = await this.#find(question.namespace, questionsOf(situation));
+    const answers = new Map([...findings].map(([key, { answer }]) => [key, answer]));
+    const verdicts = decide(situation, answers);
+    const containers = verdicts.map((verdict) => this.#explain(verdict, situation, findings));
+    const patch = unseen === undefined ? buildPatch(pod, verdicts) : [];
+    return { ...common, ...(situation.landing === undefined ? {} : { landing: situation.landing }), containers, patch };
+  }
+
+  async #situation(question: PodQuestion, pod: PodView, namespace: NamespaceFacts): Promise<Situation> {
+    const { ground } = this.#options;
+    const [records, credentials] = await Promise.all([ground.records(question), ground.credentials(question)]);
+    return {
+      pod,
+      namespace,
+      records,
+      policies: ground.policies,
+      landing: ground.landing(pod.raw),
+      chainFor: credentials.chainFor,
+      rewrite: ground.config.rewrite,
+      credentialProblem: credentials.problem,
+    };
+  }
+
+  async #find(namespace: string, questions: readonly Question[]): Promise<Map<string, Finding>> {
+    return new Map(await Promise.all(questions.map(async (q) => [q.key, await this.#once(namespace, q)] as const)));
+  }
+
+  /** Quarantine counts for one namespace only, so the question is another one in each. */
+  #once(namespace: string, question: Question): Promise<Finding> {
+    const { ground, port, now } = this.#options;
+    const key = `${namespace} ${question.key}`;
+    const known = this.#findings.get(key);
+    if (known !== undefined) return known;
+    const finding = findAnswer(question, port, {
+      quarantined: (digest) => ground.quarantined(namespace, digest),
+      ...(now === undefined ? {} : { now }),
+    });
+    this.#findings.set(key, finding);
+    return finding;
+  }
+
+  /** The questions of one container are those of a Pod that has no other. */
+  #explain({ decision, container, already }: Verdict, situation: Situation, findings: ReadonlyMap<string, Finding>): Explanation {
+    const questions = questionsOf({ ...situation, pod: { ...situation.pod, containers: [container] } });
+    const found = questions.flatMap((q) => findings.get(q.key) ?? []);
+    const sizeBytes = found.at(-1)?.sizeBytes;
+    return {
+      decision,
+      already,
+      steps: [...opening(decision, questions[0]?.policy, situation), ...found.flatMap(withSize)],
+      ...(sizeBytes === undefined ? {} : { sizeBytes }),
+    };
+  }
+}
+
+/** A Pod with one container: the rest decides nothing, as opt-outs of a real Pod are for its own annotations to tell. */
+export function podWith(image: string): Json {
+  return { apiVersion: 'v1', kind: 'Pod', metadata: {}, spec: { containers: [{ name: 'app', image }] } };
+}
+
+function skipped({ name, image }: PodContainer, { outcome, message }: Skip): Explanation {
+  const steps: Step[] = [{ step: 'opt-out', detail: message, verdict: 'no' }];
+  return { decision: { container: name, source: image, outcome, image, message }, steps, already: false };
+}
+
+/** Where the configuration keeps the webhook from looking at the Pods of a namespace, or from changing them. */
+function whyUnseen({ config }: Ground, { name, labels }: NamespaceFacts): string | undefined {
+  if (config.mode !== 'On') return `mode is ${config.mode} in the configuration: no Pod is changed`;
+  const label = labels[LABEL.accelerate];
+  if (config.scope === 'AllNamespaces')
+    return label === 'disabled' ? `namespace ${name} is labelled ${LABEL.accelerate}=disabled` : undefined;
+  return label === 'enabled' ? undefined : `namespace ${name} is not labelled ${LABEL.accelerate}=enabled`;
 }
 
 /** The steps before a registry is asked. */
-function opening({ image, policies, namespaceLabels }: ExplainOptions, question: Question | undefined): Step[] {
-  const parsed = parseReference(image);
+function opening(decision: Decision, policy: Policy | undefined, { policies, namespace }: Situation): Step[] {
+  const parsed = parseReference(decision.source);
   if (!parsed.ok) return [{ step: 'reference', detail: parsed.problem, verdict: 'no' }];
   const reference: Step = { step: 'reference', detail: format(parsed.reference), verdict: 'yes' };
-  if (question === undefined) {
-    const labels = Object.entries(namespaceLabels).map(([key, value]) => `${key}=${value}`);
-    const namespace = labels.length === 0 ? 'a namespace without labels' : `a namespace labelled ${labels.join(',')}`;
-    const none = `none of ${policies.length} policies matches this image in ${namespace}`;
-    const detail = policies.length === 0 ? 'there are no policies; give some with --policy FILE' : none;
-    return [reference, { step: 'policy', detail, verdict: 'no' }];
+  if (decision.outcome.startsWith('skipped-') && policy === undefined) {
+    const step = decision.outcome === 'skipped-owner' || decision.outcome === 'skipped-gitops' ? 'owner' : 'opt-out';
+    return [reference, { step, detail: decision.message ?? decision.outcome, verdict: 'no' }];
   }
-  const { name, spec } = question.policy;
+  if (decision.prewarm !== undefined) {
+    const detail = `ImagePrewarm ${decision.prewarm} gives its gang ${decision.image}`;
+    return [reference, { step: 'record', detail, verdict: 'yes' }];
+  }
+  if (policy === undefined) return [reference, { step: 'policy', detail: noPolicy(policies, namespace), verdict: 'no' }];
+  const { name, spec } = policy;
   return [reference, { step: 'policy', detail: `${name} (priority ${spec.priority}, ${spec.mode})`, verdict: 'yes' }];
 }
 
+function noPolicy(policies: readonly Policy[], { labels }: NamespaceFacts): string {
+  if (policies.length === 0) return 'there are no policies; give some with --policy FILE';
+  // Nobody is told here what holds for every namespace that gets as far.
+  const telling = Object.entries(labels).filter(([key]) => key !== LABEL.accelerate && key !== 'kubernetes.io/metadata.name');
+  const texts = telling.map(([key, value]) => `${key}=${value}`);
+  const namespace = texts.length === 0 ? 'a namespace without labels' : `a namespace labelled ${texts.join(',')}`;
+  return `none of ${policies.length} policies matches this image in ${namespace}`;
+}
+
 /** The size is told behind the source: it is what a cold node would pull. */
-async function look(question: Question, { port }: ExplainOptions): Promise<{ answer: Answer; steps: Step[] }> {
-  const { answer, steps, sizeBytes } = await findAnswer(question, port);
-  if (sizeBytes === undefined) return { answer, steps: [...steps] };
+function withSize({ steps, sizeBytes }: Finding): Step[] {
+  if (sizeBytes === undefined) return [...steps];
   const size: Step = { step: 'size', detail: `${formatBytes(sizeBytes)} compressed, for one platform`, verdict: 'yes' };
-  return { answer, steps: [...steps.slice(0, 1), size, ...steps.slice(1)] };
+  return [...steps.slice(0, 1), size, ...steps.slice(1)];
 }

@@ -24,8 +24,8 @@ export type Entry = { manifest: Manifest } | { problem: Problem };
 
 /** Output of a whole cluster's worth of charts fits; what is larger is no folder of manifests. */
 const MAX_FILE_BYTES = 64 << 20;
-/** etcd takes objects of 1.5 MiB; a List of many is one document. */
-const MAX_DOCUMENT_CHARS = 16 << 20;
+/** etcd takes objects of 1.5 MiB; a List of many is one document. The tree of a YAML parser takes fifty times its text. */
+const MAX_YAML_CHARS = 16 << 20;
 const EXTENSIONS: ReadonlySet<string> = new Set(['.yaml', '.yml', '.json']);
 /** A line that ends a document, as kubectl reads it: whatever else stands behind the dashes belongs to the next one. */
 const SEPARATOR = /^---[^\S\n]*(?:#.*)?$/m;
@@ -109,11 +109,13 @@ function lines(text: string): number {
 function documentOf(text: string, file: string, line: number): Entry[] {
   const start = text.search(/\S/);
   if (start < 0) return [];
-  if (text.length > MAX_DOCUMENT_CHARS)
-    return [{ problem: { file, line, message: `a document of more than ${MAX_DOCUMENT_CHARS >> 20} MiB; split the list` } }];
   const first = line + lines(text.slice(0, start));
   const json = text[start] === '{' ? parseJson(text) : undefined;
   if (json !== undefined) return flatten(json).map((object) => ({ manifest: { file, line: first, object } }));
+  if (text.length > MAX_YAML_CHARS) {
+    const message = `a YAML document of more than ${MAX_YAML_CHARS >> 20} MiB; split the list, or write it as JSON`;
+    return [{ problem: { file, line: first, message } }];
+  }
   try {
     return yamlOf(text, file, line);
   } catch (error) {

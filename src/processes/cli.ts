@@ -1,86 +1,109 @@
-import { Option } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
+import { INSTALL } from '../api/names.js';
+import type { ExplainFlags } from './commands/explain.js';
+import type { SimulateFlags } from './commands/simulate.js';
 
-interface ExplainFlags {
-  policy: string[];
-  namespaceLabel: Record<string, string>;
-  platform: string[];
-  offline?: string;
-  config?: string;
-  output: 'tree' | 'json';
-}
+const FAIL_ON = ['changed', 'left', 'problems'];
 
 const append = (value: string, before: string[]): string[] => [...before, value];
 
 function label(text: string, before: Record<string, string>): Record<string, string> {
   const equals = text.indexOf('=');
-  if (equals <= 0) throw new Error(`--namespace-label ${text}: write key=value`);
+  if (equals <= 0) throw new InvalidArgumentError('A label is written key=value.');
   return { ...before, [text.slice(0, equals)]: text.slice(equals + 1) };
 }
 
-/** Adds the commands for people. Heavy imports belong into their actions, so that `--help` stays quick. */
-export function registerCli(program: Command): void {
-  program
-    .command('explain')
-    .description('say what would happen to an image in a new Pod, and why, step by step')
-    .argument('<image>', 'image as a Pod names it')
-    .option('-p, --policy <file>', 'YAML file with AccelerationPolicy objects; repeat for several', append, [])
-    .option('-l, --namespace-label <key=value>', 'label of the namespace of the Pod; repeat for several', label, {})
+function platform(text: string, before: string[]): string[] {
+  if (!/^[a-z0-9]+\/[a-z0-9_]+(\/[a-z0-9]+)?$/.test(text))
+    throw new InvalidArgumentError('A platform is written os/architecture, for example linux/amd64.');
+  return [...before, text];
+}
+
+/** Flags that say what decisions go by. */
+function groundFlags(command: Command): Command {
+  return command
     .option(
-      '--platform <os/arch>',
-      'platform of the nodes, for example linux/amd64; repeat for several; all of the image when absent',
+      '-p, --policy <file>',
+      'AccelerationPolicy objects of a file or folder, instead of those of a cluster; repeatable',
       append,
       [],
     )
-    .option('--offline <dir>', 'answer from recorded registry answers (*.json) instead of asking registries')
+    .option('-l, --namespace-label <key=value>', 'label that namespaces are taken to have; repeatable', label, {})
+    .option('--platform <os/arch>', 'platform of the nodes, instead of what is known of them; repeatable', platform, [])
+    .option('--nodes <file>', `nodes to go by: output of kubectl get nodes -o yaml, or ConfigMap ${INSTALL.nodeClasses}`)
+    .option('--assume-capable <format>', 'take it that all nodes run the format, for example nydus; repeatable', append, [])
+    .option('--offline <dir>', 'recorded answers of registries (*.json), instead of asking registries')
+    .option('--config <file>', 'configuration file (HarbingerConfig), instead of that of the cluster')
+    .option('--docker-config <file>', 'docker config file with credentials for the registries that are asked')
     .option(
-      '--config <file>',
-      'configuration file (HarbingerConfig) with registries; without it the registry of the image is asked over HTTPS',
+      '--kubeconfig <file>',
+      'go by this cluster; without it, KUBECONFIG or ~/.kube/config where no --policy, --nodes or --offline is given',
     )
-    .addOption(new Option('-o, --output <form>', 'how to print it').choices(['tree', 'json']).default('tree'))
-    .action(runExplain);
+    .option('--context <name>', 'context of the kubeconfig')
+    .option('--installed-in <namespace>', 'namespace that Harbinger is installed in', INSTALL.namespace);
 }
 
-async function runExplain(image: string, flags: ExplainFlags): Promise<void> {
-  const [{ explain }, { renderTree }, { readPolicies }] = await Promise.all([
-    import('../cli/explain.js'),
-    import('../cli/explain-text.js'),
-    import('../cli/policies.js'),
-  ]);
-  const policies = await readPolicies(flags.policy);
-  const { port, close } = await openRegistry(image, flags);
-  try {
-    const platforms = flags.platform.length === 0 ? {} : { platforms: flags.platform };
-    const explanation = await explain({ image, policies, namespaceLabels: flags.namespaceLabel, port, ...platforms });
-    process.stdout.write(flags.output === 'json' ? `${JSON.stringify(explanation, undefined, 2)}\n` : renderTree(explanation));
-  } finally {
-    await close();
-  }
-}
+const EXPLAIN_HELP = `
+Everything is judged by the same functions as in the webhook. What could not be read stands in front, in lines that begin with "!".
 
-/** Recorded answers, or real registries by the configuration. */
-async function openRegistry(image: string, { offline, config }: ExplainFlags) {
-  if (offline !== undefined) {
-    const { RecordedRegistry } = await import('../cli/recorded-registry.js');
-    return { port: await RecordedRegistry.read(offline), close: () => Promise.resolve() };
-  }
-  const [{ createRegistry }, { loadConfig, parseConfig }, { createLog }, { Metrics }, { systemClock }, { parseReference }] =
-    await Promise.all([
-      import('../registry/index.js'),
-      import('../config/load.js'),
-      import('../observe/log.js'),
-      import('../observe/metrics.js'),
-      import('../observe/clock.js'),
-      import('../images/reference.js'),
-    ]);
-  const parsed = parseReference(image);
-  // Someone who types a name at a shell means that registry to be asked; the processes ask only what is configured.
-  const named = parsed.ok ? JSON.stringify({ registries: [{ host: parsed.reference.registry }] }) : '';
-  const settings = config === undefined ? parseConfig(named, 'the image') : await loadConfig(config);
-  const port = createRegistry(settings, {
-    log: createLog({ level: 'warn', name: 'explain' }),
-    metrics: new Metrics(),
-    clock: systemClock,
-  });
-  return { port, close: () => port.close() };
+Exit codes: 0 explained (whatever came out), 1 error, 2 wrong usage.
+
+Examples:
+  harbinger explain registry.example.com/ml/train:2.4                        by the cluster of the kubeconfig
+  harbinger explain -n research --pod job.yaml                               every image of a job, and the patch
+  kubectl get pod train-0 -o yaml | harbinger explain --pod -                a Pod that exists
+  harbinger explain IMAGE -p policy.yaml --assume-capable nydus              without any cluster
+  harbinger explain IMAGE -p examples/policy.yaml --offline examples/registry  without any network
+`;
+
+const SIMULATE_HELP = `
+Finds Pods and Pod templates in YAML and JSON files, Lists included, and says what would become of their images.
+
+Exit codes: 0 nothing that --fail-on asks for, 1 error, 2 wrong usage, 3 --fail-on matched.
+  changed   an image would be changed
+  left      a policy speaks of an image, and it would be left alone all the same
+  problems  a file cannot be read, or an image cannot be looked up (unparsable, registry-error, auth-denied, ...)
+
+Examples:
+  harbinger simulate -f manifests/ -p policy.yaml
+  kustomize build overlays/prod | harbinger simulate -f - -n prod --fail-on problems
+  helm template ./chart | harbinger simulate -f - -o json | jq .summary
+`;
+
+/** Adds the commands for people. Heavy imports belong into their actions, so that `--help` stays quick. */
+export function registerCli(program: Command): void {
+  groundFlags(
+    program
+      .command('explain')
+      .description('say what would happen to an image in a new Pod, and why, step by step')
+      .argument('[image]', 'image as a Pod names it; with --pod, only containers that have it')
+      .option('-n, --namespace <name>', 'namespace of the Pod where its file names none (default: default)')
+      .option('--pod <file>', 'explain the Pods of this file (- is standard input): Pods, or anything with Pod templates'),
+  )
+    .addOption(new Option('-o, --output <form>', 'how to print it').choices(['tree', 'json', 'yaml']).default('tree'))
+    .addHelpText('after', EXPLAIN_HELP)
+    .action(async (image: string | undefined, flags: ExplainFlags) =>
+      (await import('./commands/explain.js')).runExplain(image, flags),
+    );
+
+  groundFlags(
+    program
+      .command('simulate')
+      .description('say what would change in a folder of manifests')
+      .option('-f, --filename <path>', 'file, folder (with all below it) or - for standard input; repeatable', append, [])
+      .option('-n, --namespace <name>', 'namespace of objects that name none (default: default)'),
+  )
+    .addOption(new Option('-o, --output <form>', 'how to print it').choices(['text', 'json', 'yaml']).default('text'))
+    .addOption(
+      new Option('--fail-on <what>', 'exit with 3 if there is any; repeatable')
+        .choices(FAIL_ON)
+        .argParser((value: string, before: string[]) => {
+          if (!FAIL_ON.includes(value)) throw new InvalidArgumentError(`It is ${FAIL_ON.join(', ')}.`);
+          return append(value, before);
+        })
+        .default([]),
+    )
+    .addHelpText('after', SIMULATE_HELP)
+    .action(async (flags: SimulateFlags) => (await import('./commands/simulate.js')).runSimulate(flags));
 }

@@ -2,12 +2,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { explain } from '../../../src/cli/explain.js';
 import { renderTree } from '../../../src/cli/explain-text.js';
 import { readPolicies } from '../../../src/cli/policies.js';
 import { RecordedRegistry } from '../../../src/cli/recorded-registry.js';
 import { parseReference } from '../../../src/images/reference.js';
 import type { RegistryPort } from '../../../src/images/registry-port.js';
+import { explain } from './support.js';
 import { MemoryRegistry, digestOf, indexBody, manifestBody } from '../images/support.js';
 
 let directory: string;
