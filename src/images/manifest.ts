@@ -43,7 +43,8 @@ export function parseManifest(text: string, digest: string, contentType = ''): P
   if (children !== undefined && layers !== undefined)
     return { ok: false, problem: 'it claims to be an index and a manifest at once' };
   const mediaType = mediaTypeOf(body, contentType, children !== undefined);
-  const common = { digest, mediaType, annotations: stringMap(body['annotations']), ...optional(body) };
+  const bytes = Buffer.byteLength(text);
+  const common = { digest, mediaType, bytes, annotations: stringMap(body['annotations']), ...optional(body) };
   if (children !== undefined && INDEX_TYPES.has(mediaType)) {
     return { ok: true, fact: { ...common, kind: 'index', manifests: children.flatMap(platformChild), layers: [], sizeBytes: 0 } };
   }

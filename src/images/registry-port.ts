@@ -41,6 +41,8 @@ export interface ManifestFact {
   artifactType?: string;
   /** Compressed bytes of config and layers; 0 for an index. */
   sizeBytes: number;
+  /** Bytes of the manifest or index itself, as a descriptor of it says; absent where it was not read from them. */
+  bytes?: number;
 }
 
 /** What a program is made of beside its files. Each is kept as a hash: they are only ever compared. */
