@@ -13,5 +13,5 @@ const suite = (name, extra = {}) => ({
 });
 
 export default {
-  projects: [suite('unit'), suite('integration'), suite('nodes')],
+  projects: [suite('unit'), suite('integration'), suite('nodes'), suite('formats')],
 };

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { canRunRealNodes, examine } from '../test/cluster/doctor.js';
 import { ensurePackages } from '../test/cluster/packages/index.js';
-import { REAL_NODE_TOOLS, CONTROL_PLANE_TOOLS, ensureTools } from '../test/cluster/tools.js';
+import { CONTROL_PLANE_TOOLS, ensureTools, LAZY_NODE_TOOLS, missingTools, REAL_NODE_TOOLS } from '../test/cluster/tools.js';
 import { CASE_SUITES } from './testing/cases.js';
 import { checkCases } from './testing/check-cases.js';
 import type { Machine, Suite } from './testing/suites.js';
@@ -15,23 +15,34 @@ const OUT = '.out/test';
 const say = (text: string): void => console.log(`\n== ${text}`);
 const minutes = (since: number): string => `${((Date.now() - since) / 60_000).toFixed(1)} min`;
 
+const TOOLS = {
+  'control-plane': CONTROL_PLANE_TOOLS,
+  'real-nodes': REAL_NODE_TOOLS,
+  'lazy-nodes': [...REAL_NODE_TOOLS, ...LAZY_NODE_TOOLS],
+} as const;
+
 /** Set by a signal: what has not run by then counts as failed, since nobody asked for it to be left out. */
 let interrupted = false;
 
-/** Looks at the machine as `make doctor` does. */
-function look(): Machine {
+/** Looks at the machine as `make doctor` does. A suite that is asked for by name builds what it needs, however long that takes. */
+function look(askedFor: boolean): Machine {
   const go = examine().find((f) => f.what === 'Go' && f.verdict === 'missing');
   const real = canRunRealNodes();
-  return { clusters: go && `${go.what}: ${go.found} (${go.fix ?? ''})`, realNodes: real.ok ? undefined : real.why };
+  const lazy = askedFor ? [] : missingTools(LAZY_NODE_TOOLS);
+  return {
+    clusters: go && `${go.what}: ${go.found} (${go.fix ?? ''})`,
+    realNodes: real.ok ? undefined : real.why,
+    lazyNodes: lazy.length === 0 ? undefined : `not built: ${lazy.join(', ')}; make test-formats builds them (15 min, once)`,
+  };
 }
 
 /** Builds and installs what a suite needs, once per machine; what is there already takes no time. */
 async function prepare(suite: Suite): Promise<void> {
   if (suite.cluster === 'none') return;
   say(`${suite.name}: tools`);
-  await ensureTools(suite.cluster === 'real-nodes' ? REAL_NODE_TOOLS : CONTROL_PLANE_TOOLS);
-  if (suite.cluster !== 'real-nodes') return;
-  const packages = await ensurePackages((line) => console.log(line));
+  await ensureTools(TOOLS[suite.cluster]);
+  if (suite.cluster === 'control-plane') return;
+  const packages = await ensurePackages((line) => console.log(line), { converters: suite.cluster === 'lazy-nodes' });
   if (!packages.ok) throw new Error(packages.why);
 }
 
@@ -103,7 +114,7 @@ async function main(only: readonly string[]): Promise<number> {
   const unknown = only.filter((name) => !SUITES.some((s) => s.name === name));
   if (unknown.length > 0) throw new Error(`no suite ${unknown.join(', ')}; there are ${SUITES.map((s) => s.name).join(', ')}`);
   await mkdir(OUT, { recursive: true });
-  const machine = look();
+  const machine = look(only.length > 0);
   const start = Date.now();
   let total: Sum = { passed: 0, failed: 0, skipped: 0 };
   const ran = new Set<string>();

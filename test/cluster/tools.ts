@@ -117,6 +117,7 @@ export const SNAPSHOTTER_TOOLS = {
   stargz: toolsOf('stargz'),
   nydus: [...toolsOf('nydus'), 'nydusd', 'nydus-image'],
 } as const satisfies Record<string, readonly string[]>;
+export const LAZY_NODE_TOOLS: readonly string[] = Object.values(SNAPSHOTTER_TOOLS).flat();
 
 interface Placed extends Tool {
   group: Group;

@@ -2,6 +2,8 @@
 export interface Machine {
   clusters?: string | undefined;
   realNodes?: string | undefined;
+  /** Tools of lazy nodes that are not built: minutes that only a run which asks for them may take. */
+  lazyNodes?: string | undefined;
 }
 
 /** One jest project with what it needs of the machine. */
@@ -12,7 +14,7 @@ export interface Suite {
   /** One file after the other: these suites share a machine's network and two cores, not only its memory. */
   inBand: boolean;
   /** Runs a cluster: the tools are built first, outside the time of the suite. */
-  cluster: 'none' | 'control-plane' | 'real-nodes';
+  cluster: 'none' | 'control-plane' | 'real-nodes' | 'lazy-nodes';
 }
 
 /** All suites, in this order; the sum counts each of them, so a suite cannot get lost. */
@@ -20,10 +22,12 @@ export const SUITES: readonly Suite[] = [
   { name: 'unit', limitMinutes: 5, inBand: false, cluster: 'none' },
   { name: 'integration', limitMinutes: 40, inBand: true, cluster: 'control-plane' },
   { name: 'nodes', limitMinutes: 30, inBand: true, cluster: 'real-nodes' },
+  { name: 'formats', limitMinutes: 15, inBand: true, cluster: 'lazy-nodes' },
 ];
 
 /** Why this machine cannot run a suite, with the way out; nothing if it can. */
 export function obstacle(suite: Suite, machine: Machine): string | undefined {
   if (suite.cluster === 'none') return undefined;
-  return machine.clusters ?? (suite.cluster === 'real-nodes' ? machine.realNodes : undefined);
+  if (suite.cluster === 'control-plane') return machine.clusters;
+  return machine.clusters ?? machine.realNodes ?? (suite.cluster === 'lazy-nodes' ? machine.lazyNodes : undefined);
 }

@@ -23,7 +23,9 @@ export async function startRealNodes(options: RealNodesOptions): Promise<RealNod
   const cniBin = cniDirectory();
   if (!cniBin) throw new Error('no CNI plugins in /usr/lib/cni or /opt/cni/bin: install the package containernetworking-plugins');
   await mkdir(dir, { recursive: true });
-  const sandbox = { name: 'harbinger.test/pause:1', archive: join(dir, 'pause.tar') };
+  // A lazy snapshotter asks each image's registry for its layers first: 30 s when there is none of that name, no time for a "not found".
+  const lazy = options.snapshotters?.some((kind) => kind !== 'overlayfs') ?? false;
+  const sandbox = { name: `${(lazy && options.registries[0]) || 'harbinger.test'}/pause:1`, archive: join(dir, 'pause.tar') };
   await writeArchive(await pauseImage(), sandbox.name, sandbox.archive);
   const tmpfsMiB = options.tmpfsMiB ?? 4096;
   const root = options.root ?? (freemem() > count * tmpfsMiB * (1 << 20) ? 'tmpfs' : 'disk');

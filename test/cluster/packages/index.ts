@@ -14,9 +14,22 @@ const NEEDED: Readonly<Record<string, readonly string[]>> = {
   'util-linux': ['/usr/bin/nsenter', '/bin/nsenter'],
 };
 
+/** What converts images for the tests of formats. */
+const CONVERTERS: Readonly<Record<string, readonly string[]>> = {
+  'stargz-snapshotter': ['/usr/bin/ctr-remote', '/usr/local/bin/ctr-remote'],
+  skopeo: ['/usr/bin/skopeo', '/usr/local/bin/skopeo'],
+};
+
+export interface PackageOptions {
+  /** Those of the converters too. */
+  converters?: boolean;
+}
+
 /** Packages whose programs are not on this machine. */
-export function missingPackages(exists: (path: string) => boolean = existsSync): string[] {
-  return Object.entries(NEEDED).flatMap(([name, files]) => (files.some(exists) ? [] : [name]));
+export function missingPackages(exists: (path: string) => boolean = existsSync, options: PackageOptions = {}): string[] {
+  return Object.entries({ ...NEEDED, ...(options.converters ? CONVERTERS : {}) }).flatMap(([name, files]) =>
+    files.some(exists) ? [] : [name],
+  );
 }
 
 /** Directory of the CNI plugins. */
@@ -28,12 +41,12 @@ export function cniDirectory(): string | undefined {
  * Sees to the operating system's programs that real nodes need. As root on Debian or Ubuntu it names the missing ones through `say` and installs
  * them; elsewhere it answers what is missing and why it does nothing.
  */
-export function ensurePackages(say: (line: string) => void): Promise<PackagesAnswer> {
-  return Promise.resolve(install(say));
+export function ensurePackages(say: (line: string) => void, options: PackageOptions = {}): Promise<PackagesAnswer> {
+  return Promise.resolve(install(say, options));
 }
 
-function install(say: (line: string) => void): PackagesAnswer {
-  const missing = missingPackages();
+function install(say: (line: string) => void, needed: PackageOptions): PackagesAnswer {
+  const missing = missingPackages(existsSync, needed);
   if (process.platform !== 'linux')
     return { ok: false, missing, why: 'real nodes are Linux network namespaces, and this is not Linux' };
   if (missing.length === 0) return { ok: true, installed: [] };
@@ -57,7 +70,7 @@ function install(say: (line: string) => void): PackagesAnswer {
       return { ok: false, missing, why: `apt-get install ${list} failed: ${(error as Error).message.trim().slice(-400)}` };
     }
   }
-  const still = missingPackages();
+  const still = missingPackages(existsSync, needed);
   if (still.length > 0)
     return { ok: false, missing: still, why: `apt-get installed ${list}, but the programs are not where they are expected` };
   return { ok: true, installed: missing };

@@ -15,6 +15,12 @@ describe('packages of real nodes', () => {
   ])('are named when %s', (_, exists, missing) => {
     expect(missingPackages(exists)).toEqual(missing);
   });
+
+  test('have those of the converters with them only where formats are tested', () => {
+    const without = (path: string): boolean => !path.includes('skopeo');
+    expect(missingPackages(without)).toEqual([]);
+    expect(missingPackages(without, { converters: true })).toEqual(['skopeo']);
+  });
 });
 
 describe('names on the machine', () => {

@@ -34,13 +34,14 @@ test('sums add up', () => {
 
 describe('suites', () => {
   test('are a fixed list', () => {
-    expect(SUITES.map((s) => s.name)).toEqual(['unit', 'integration', 'nodes']);
+    expect(SUITES.map((s) => s.name)).toEqual(['unit', 'integration', 'nodes', 'formats']);
   });
 
   test.each<[string, Machine, string[]]>([
     ['a machine that lacks nothing runs all', {}, []],
-    ['without root, real nodes are left out', { realNodes: 'root: uid 1000' }, ['nodes']],
-    ['without Go only unit tests run', { clusters: 'Go: none' }, ['integration', 'nodes']],
+    ['without root, real nodes are left out', { realNodes: 'root: uid 1000' }, ['nodes', 'formats']],
+    ['without Go only unit tests run', { clusters: 'Go: none' }, ['integration', 'nodes', 'formats']],
+    ['without the tools of lazy nodes, formats are left out', { lazyNodes: 'not built: nydusd' }, ['formats']],
   ])('%s', (_name, machine, want) => {
     expect(SUITES.filter((s) => obstacle(s, machine) !== undefined).map((s) => s.name)).toEqual(want);
   });
