@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 RUN := node tools/run.mjs
 
-.PHONY: help deps build generate lint format types unit verify test cases integration nodes bench cluster cluster-down doctor try demo docs clean
+.PHONY: help deps build generate lint format types unit verify test cases integration nodes test-formats bench cluster cluster-down doctor try demo docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
@@ -38,6 +38,9 @@ integration: build ## Tests against a real API server, scheduler and Kueue (need
 nodes: build ## Tests against real kubelets and containerd (needs Go and root on Linux)
 	@$(RUN) tools/test.ts nodes
 
+test-formats: build ## Images of real converters on nodes that load them lazily; builds Nydus (needs Go, cargo, root; 15 min once)
+	@$(RUN) tools/test.ts formats
+
 verify: build ## What has to pass before a push: generated files, lint, types, unit
 	@$(RUN) tools/verify.ts all
 
@@ -47,7 +50,7 @@ test: build ## All tests: unit, integration, nodes; the last line is the sum
 cases: deps ## Does every required case stand in one test that passed in the last run?
 	@$(RUN) tools/cases-check.ts
 
-bench: build ## Measure; ONLY=footprint picks one (needs Go)
+bench: build ## Measure; ONLY=webhook or footprint picks one (needs Go)
 	@$(RUN) tools/bench.ts $(ONLY)
 
 doctor: deps ## What this machine can run, and what to do about the rest
