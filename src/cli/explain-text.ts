@@ -1,3 +1,4 @@
+import type { Format } from '../api/kinds/acceleration-policy.js';
 import { changesImage } from '../api/outcomes.js';
 import type { Step } from '../images/variant.js';
 import type { Landing } from '../placement/landing.js';
@@ -7,6 +8,8 @@ import { drawTree, leaf } from './tree.js';
 import type { Branch } from './tree.js';
 
 const MARK: Readonly<Record<Step['verdict'], string>> = { yes: '✓', no: '✗', unknown: '?', skip: '-' };
+/** Formats of which some images run on capable nodes only; plain nodes run the others. */
+const NODE_BOUND: ReadonlySet<string> = new Set<Format>(['nydus', 'overlaybd']);
 /** Longest value of a patch that is printed whole; `-o json` has all of it. */
 const MAX_VALUE = 160;
 
@@ -73,7 +76,8 @@ function nodes({ platforms, now, later }: Landing): Branch {
   const where = platforms === undefined ? 'platforms not known' : platforms.join(', ');
   // Most obstacles are one for all formats.
   const texts = new Map<string, string[]>();
-  for (const [format, text] of Object.entries({ ...later, ...now })) texts.set(text, [...(texts.get(text) ?? []), format]);
+  for (const [format, text] of Object.entries({ ...later, ...now }))
+    if (NODE_BOUND.has(format)) texts.set(text, [...(texts.get(text) ?? []), format]);
   return {
     text: `nodes: ${where}`,
     children: [...texts].map(([text, formats]) => leaf(`✗ ${formats.join(', ')}  ${text}`)),

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseObject, record, records, string } from '../api/json.js';
-import { parseConfig, parseManifest } from '../images/manifest.js';
+import { list, parseObject, record, records, string } from '../api/json.js';
+import { descriptor, parseConfig, parseManifest } from '../images/manifest.js';
 import { format, parseReference } from '../images/reference.js';
 import type { Reference } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
-import type { ImageConfig, ManifestFact, ReferrersFact, RegistryPort } from '../images/registry-port.js';
+import type { Descriptor, ImageConfig, ManifestFact, ReferrersFact, RegistryPort } from '../images/registry-port.js';
 
 /** One answer of a registry: a manifest, an index or a config, or the status of a refusal. */
 interface Recorded {
@@ -17,7 +17,8 @@ interface Recorded {
 
 /**
  * A registry that answers from files: `{"answers": [{"reference", "status"?, "body"?}]}`, where the body of a 200 is the JSON that
- * the registry sent. Each body is served under its reference and under its digest, which is computed, never believed.
+ * the registry sent; `referrersOf` instead of `reference` marks a list of referrers. Each body is served under its reference and under
+ * its digest, which is computed, never believed.
  */
 export class RecordedRegistry implements RegistryPort {
   readonly #answers = new Map<string, Recorded>();
@@ -53,9 +54,16 @@ export class RecordedRegistry implements RegistryPort {
     });
   }
 
-  /** Recorded as `{"referrersOf": "repo@digest", "body": index}`; nothing recorded means that nothing refers to it. */
-  referrers(): Promise<ReferrersFact> {
-    return Promise.resolve({ referrers: [], how: 'unsupported', detail: 'no referrers were recorded' });
+  /** A list that was recorded, else what the fallback tag of the specification leads to; nothing recorded is no answer either way. */
+  referrers(reference: Reference, digest: string): Promise<ReferrersFact> {
+    return attempt((): ReferrersFact => {
+      const { registry, repository } = reference;
+      const listed = this.#answers.get(referrersKey({ registry, repository, digest }));
+      if (listed?.status === 200) return { referrers: entriesOf(listed.body), how: 'api', detail: 'recorded list of referrers' };
+      const tag = this.#answers.get(keyOf({ registry, repository, tag: fallbackTag(digest) }));
+      if (tag?.status === 200) return { referrers: entriesOf(tag.body), how: 'fallback-tag', detail: 'recorded fallback tag' };
+      return { referrers: [], how: 'unsupported', detail: `no referrers were recorded for ${repository}@${digest}` };
+    });
   }
 
   #add(text: string, file: string): void {
@@ -63,11 +71,16 @@ export class RecordedRegistry implements RegistryPort {
     if (answers.length === 0)
       throw new Error(`${file}: no recorded answers; expected {"answers": [{"reference": ..., "body": ...}]}`);
     for (const answer of answers) {
-      const parsed = parseReference(string(answer['reference']) ?? '');
+      const referrersOf = string(answer['referrersOf']);
+      const parsed = parseReference(referrersOf ?? string(answer['reference']) ?? '');
       if (!parsed.ok) throw new Error(`${file}: an answer has a bad reference: ${parsed.problem}`);
       const { reference } = parsed;
       const body = bodyText(answer['body']);
       const status = typeof answer['status'] === 'number' ? answer['status'] : 200;
+      if (referrersOf !== undefined) {
+        this.#answers.set(referrersKey(reference), { status, body });
+        continue;
+      }
       this.#answers.set(keyOf(reference), { status, body });
       if (status === 200) this.#answers.set(keyOf({ ...reference, digest: digestOf(body, reference.digest) }), { status, body });
     }
@@ -100,8 +113,21 @@ function bodyText(body: unknown): string {
 }
 
 /** The tag of a reference that also has a digest says nothing. */
-function keyOf({ registry, repository, tag, digest }: Reference): string {
+function keyOf({ registry, repository, tag, digest }: Pick<Reference, 'registry' | 'repository' | 'tag' | 'digest'>): string {
   return `${registry}/${repository}${digest === undefined ? `:${tag ?? ''}` : `@${digest}`}`;
+}
+
+function referrersKey({ registry, repository, digest }: Pick<Reference, 'registry' | 'repository' | 'digest'>): string {
+  return `referrers of ${registry}/${repository}@${digest ?? ''}`;
+}
+
+/** Rule: distribution specification, "Referrers Tag Schema". */
+function fallbackTag(digest: string): string {
+  return digest.replace(':', '-').slice(0, 128);
+}
+
+function entriesOf(body: string): Descriptor[] {
+  return (list(parseObject(body)?.['manifests']) ?? []).flatMap((entry) => descriptor(entry) ?? []);
 }
 
 function digestOf(body: string, wanted?: string): string {

@@ -2,19 +2,21 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
 import { INSTALL } from '../api/names.js';
 import type { ExplainFlags } from './commands/explain.js';
+import type { RecordFlags } from './commands/record.js';
 import type { SimulateFlags } from './commands/simulate.js';
 
 const FAIL_ON = ['changed', 'left', 'problems'];
 
-const append = (value: string, before: string[]): string[] => [...before, value];
+/** Lists have no default, or the help would print it. */
+const append = (value: string, before: string[] = []): string[] => [...before, value];
 
-function label(text: string, before: Record<string, string>): Record<string, string> {
+function label(text: string, before: Record<string, string> = {}): Record<string, string> {
   const equals = text.indexOf('=');
   if (equals <= 0) throw new InvalidArgumentError('A label is written key=value.');
   return { ...before, [text.slice(0, equals)]: text.slice(equals + 1) };
 }
 
-function platform(text: string, before: string[]): string[] {
+function platform(text: string, before: string[] = []): string[] {
   if (!/^[a-z0-9]+\/[a-z0-9_]+(\/[a-z0-9]+)?$/.test(text))
     throw new InvalidArgumentError('A platform is written os/architecture, for example linux/amd64.');
   return [...before, text];
@@ -29,10 +31,10 @@ function groundFlags(command: Command): Command {
       append,
       [],
     )
-    .option('-l, --namespace-label <key=value>', 'label that namespaces are taken to have; repeatable', label, {})
-    .option('--platform <os/arch>', 'platform of the nodes, instead of what is known of them; repeatable', platform, [])
+    .option('-l, --namespace-label <key=value>', 'label that namespaces are taken to have; repeatable', label)
+    .option('--platform <os/arch>', 'platform of the nodes, instead of what is known of them; repeatable', platform)
     .option('--nodes <file>', `nodes to go by: output of kubectl get nodes -o yaml, or ConfigMap ${INSTALL.nodeClasses}`)
-    .option('--assume-capable <format>', 'take it that all nodes run the format, for example nydus; repeatable', append, [])
+    .option('--assume-capable <format>', 'take it that all nodes run the format, for example nydus; repeatable', append)
     .option('--offline <dir>', 'recorded answers of registries (*.json), instead of asking registries')
     .option('--config <file>', 'configuration file (HarbingerConfig), instead of that of the cluster')
     .option('--docker-config <file>', 'docker config file with credentials for the registries that are asked')
@@ -71,6 +73,19 @@ Examples:
   helm template ./chart | harbinger simulate -f - -o json | jq .summary
 `;
 
+const RECORD_HELP = `
+Pushes, for each image of VARIANT, an artifact that refers to it and names the digest of SOURCE, so that policies with freshness Exact use
+variants of converters that leave no record. Nothing is pushed for an image that shows by itself what it was made from.
+Say it only of a variant that you have just made from SOURCE: Harbinger believes it.
+
+Exit codes: 0 recorded, or no record needed; 1 error, or something speaks against it; 2 wrong usage.
+
+Examples:
+  harbinger record registry.example.com/ml/eval:1.8 registry.example.com/ml/eval:1.8-esgz
+  ctr-remote image convert --estargz --oci $SRC $DST && ctr-remote image push $DST && harbinger record $SRC $DST
+  harbinger record --print-annotation $SRC     the annotation for converters that can write one
+`;
+
 /** Adds the commands for people. Heavy imports belong into their actions, so that `--help` stays quick. */
 export function registerCli(program: Command): void {
   groundFlags(
@@ -91,19 +106,37 @@ export function registerCli(program: Command): void {
     program
       .command('simulate')
       .description('say what would change in a folder of manifests')
-      .option('-f, --filename <path>', 'file, folder (with all below it) or - for standard input; repeatable', append, [])
+      .option('-f, --filename <path>', 'file, folder (with all below it) or - for standard input; repeatable', append)
       .option('-n, --namespace <name>', 'namespace of objects that name none (default: default)'),
   )
     .addOption(new Option('-o, --output <form>', 'how to print it').choices(['text', 'json', 'yaml']).default('text'))
     .addOption(
       new Option('--fail-on <what>', 'exit with 3 if there is any; repeatable')
         .choices(FAIL_ON)
-        .argParser((value: string, before: string[]) => {
+        .argParser((value: string, before: string[] | undefined) => {
           if (!FAIL_ON.includes(value)) throw new InvalidArgumentError(`It is ${FAIL_ON.join(', ')}.`);
           return append(value, before);
-        })
-        .default([]),
+        }),
     )
     .addHelpText('after', SIMULATE_HELP)
     .action(async (flags: SimulateFlags) => (await import('./commands/simulate.js')).runSimulate(flags));
+
+  program
+    .command('record')
+    .description('write down beside a variant which image it was made from')
+    .argument('<source>', 'the image that was converted')
+    .argument('[variant]', 'what it was converted to, in the same registry')
+    .option('--platform <os/arch>', 'record for this platform of the source only; repeatable', platform)
+    .option('--print-annotation', 'push nothing; print the annotation that says the same, to be given to the converter')
+    .option('--force', 'write the record although the variant is of no known format or does not look like the source')
+    .option('--config <file>', 'configuration file (HarbingerConfig) with the registry: authorities, plain HTTP')
+    .option(
+      '--docker-config <file>',
+      'docker config file with a credential that may push; else DOCKER_CONFIG, else ~/.docker/config.json',
+    )
+    .addOption(new Option('-o, --output <form>', 'how to print it').choices(['text', 'json', 'yaml']).default('text'))
+    .addHelpText('after', RECORD_HELP)
+    .action(async (source: string, variant: string | undefined, flags: RecordFlags) =>
+      (await import('./commands/record.js')).runRecord({ source, variant }, flags),
+    );
 }

@@ -13,11 +13,11 @@ import { UsageError } from '../usage.js';
 
 /** Flags that say what decisions go by; `explain` and `simulate` share them. */
 export interface GroundFlags {
-  policy: string[];
-  namespaceLabel: Record<string, string>;
-  platform: string[];
+  policy?: string[];
+  namespaceLabel?: Record<string, string>;
+  platform?: string[];
   nodes?: string;
-  assumeCapable: string[];
+  assumeCapable?: string[];
   offline?: string;
   config?: string;
   dockerConfig?: string;
@@ -37,7 +37,7 @@ export async function openGround(flags: GroundFlags): Promise<Opened> {
   return (await useCluster(flags)) ? openCluster(flags) : openOffline(flags);
 }
 
-async function useCluster({ kubeconfig, context, policy, offline, nodes }: GroundFlags): Promise<boolean> {
+async function useCluster({ kubeconfig, context, policy = [], offline, nodes }: GroundFlags): Promise<boolean> {
   if (kubeconfig !== undefined || context !== undefined) return true;
   if (policy.length > 0 || offline !== undefined || nodes !== undefined) return false;
   if (process.env['KUBECONFIG'] || process.env['KUBERNETES_SERVICE_HOST']) return true;
@@ -62,10 +62,10 @@ async function openCluster(flags: GroundFlags): Promise<Opened> {
       client,
       installedIn: flags.installedIn,
       config: flags.config === undefined ? undefined : await loadConfig(flags.config),
-      policies: flags.policy.length === 0 ? undefined : await readPolicies(flags.policy),
+      policies: flags.policy === undefined ? undefined : await readPolicies(flags.policy),
       nodes: nodesOf(flags),
-      namespaceLabels: flags.namespaceLabel,
-      assumptions: { platforms: flags.platform, capable: formatsOf(flags) },
+      namespaceLabels: flags.namespaceLabel ?? {},
+      assumptions: { platforms: flags.platform ?? [], capable: formatsOf(flags) },
       now: Date.now,
     });
     const registries = await openRegistries(flags, ground.configured ? ground : undefined);
@@ -81,15 +81,15 @@ async function openOffline(flags: GroundFlags): Promise<Opened> {
   const config = await loadConfig(flags.config);
   const ground = new OfflineGround({
     config,
-    policies: await readPolicies(flags.policy),
-    namespaceLabels: flags.namespaceLabel,
-    assumptions: { platforms: flags.platform, capable: formatsOf(flags) },
+    policies: await readPolicies(flags.policy ?? []),
+    namespaceLabels: flags.namespaceLabel ?? {},
+    assumptions: { platforms: flags.platform ?? [], capable: formatsOf(flags) },
     classes: await nodesOf(flags)?.(config),
   });
   return { ground, ...(await openRegistries(flags, flags.config === undefined ? undefined : ground)) };
 }
 
-function formatsOf({ assumeCapable }: GroundFlags): Format[] {
+function formatsOf({ assumeCapable = [] }: GroundFlags): Format[] {
   return assumeCapable.map((text) => {
     const format = FORMATS.find((known) => known === text);
     if (format === undefined) throw new UsageError(`--assume-capable ${text}: formats are ${FORMATS.join(', ')}`);

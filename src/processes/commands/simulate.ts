@@ -11,10 +11,10 @@ import type { GroundFlags } from './ground.js';
 export type FailOn = 'changed' | 'left' | 'problems';
 
 export interface SimulateFlags extends GroundFlags {
-  filename: string[];
+  filename?: string[];
   namespace?: string;
   output: 'text' | 'json' | 'yaml';
-  failOn: FailOn[];
+  failOn?: FailOn[];
 }
 
 /** Exit code where --fail-on matches: neither an error nor wrong usage. */
@@ -22,7 +22,8 @@ const MATCHED = 3;
 
 /** Prints what would become of the images of all manifests, and sets the exit code that --fail-on asks for. */
 export async function runSimulate(flags: SimulateFlags): Promise<void> {
-  if (flags.filename.length === 0) throw new UsageError('nothing to simulate; write harbinger simulate -f FOLDER');
+  const { filename, failOn = [] } = flags;
+  if (filename === undefined) throw new UsageError('nothing to simulate; write harbinger simulate -f FOLDER');
   const { ground, port, close } = await openGround(flags);
   try {
     const simulation = new Simulation({
@@ -34,9 +35,9 @@ export async function runSimulate(flags: SimulateFlags): Promise<void> {
       },
     });
     const printer = PRINTERS[flags.output]();
-    for await (const item of simulation.run(manifestsOf(flags.filename))) await write(printer.item(item));
+    for await (const item of simulation.run(manifestsOf(filename))) await write(printer.item(item));
     await write(printer.end(simulation.summary, ground.notes.all));
-    if (flags.failOn.some((what) => simulation.summary[what] > 0)) process.exitCode = MATCHED;
+    if (failOn.some((what) => simulation.summary[what] > 0)) process.exitCode = MATCHED;
   } finally {
     await close();
   }
