@@ -31,6 +31,8 @@ export interface ClusterOptions {
   kueue?: boolean | KueueOptions;
   /** The registry: default on. `rateMbit` limits its egress, for real nodes only. */
   registry?: boolean | { rateMbit?: number };
+  /** Ports of the host's address on the network at which a test has plain-HTTP registries of its own that real nodes pull from. */
+  hostRegistryPorts?: readonly number[];
   flags?: ExtraFlags;
   /** Default true: the cluster ends with this process. */
   owned?: boolean;
@@ -115,7 +117,7 @@ export class Cluster {
     };
     await Promise.all([
       kueue ? withKueue(kueue) : undefined,
-      this.#startNodes(options.nodes ?? {}, lap),
+      this.#startNodes(options, lap),
       // Pods need this account; the controller-manager makes it a moment after the API server is ready.
       client.watchUntil('v1/ServiceAccount', 'default/default', () => true, 60_000),
     ]);
@@ -141,11 +143,12 @@ export class Cluster {
     });
   }
 
-  async #startNodes(nodes: NonNullable<ClusterOptions['nodes']>, lap: (what: string) => void): Promise<void> {
+  async #startNodes({ nodes = {}, hostRegistryPorts = [] }: ClusterOptions, lap: (what: string) => void): Promise<void> {
     const { supervisor, controlPlane, bin, network } = this.#parts;
     const real = counted(nodes.real);
     const fake = counted(nodes.fake);
-    const registries = this.#registry ? [this.#registry.host] : [];
+    const ofHost = network ? hostRegistryPorts.map((port) => `${network.hostAddress}:${port}`) : [];
+    const registries = [...(this.#registry ? [this.#registry.host] : []), ...ofHost];
     if (real.count > 0 && network) {
       this.#realNodes = await startRealNodes({
         network,

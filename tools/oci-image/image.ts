@@ -16,6 +16,8 @@ export interface ImageOptions {
   /** Makes the image a referrer of another manifest. */
   subject?: { mediaType: string; digest: string; size: number };
   artifactType?: string;
+  /** Default is that of OCI; the Nydus image of a merged index has its own, so that plain containerd passes it by. */
+  configMediaType?: string;
 }
 
 export function memoryBlob(mediaType: string, data: Buffer): Blob {
@@ -39,7 +41,7 @@ export function buildImage(options: ImageOptions): Image {
     rootfs: { type: 'layers', diff_ids: options.layers.map((layer) => layer.diffId) },
     history: options.layers.map(() => ({ created: '1970-01-01T00:00:00Z', created_by: 'oci-image' })),
   });
-  const configBlob = memoryBlob(mediaTypes.config, config);
+  const configBlob = memoryBlob(options.configMediaType ?? mediaTypes.config, config);
   const manifest = json({
     schemaVersion: 2,
     mediaType: mediaTypes.manifest,
@@ -71,6 +73,7 @@ export function buildIndex(images: readonly Image[], annotations?: Readonly<Reco
       digest: image.digest,
       size: image.manifest.length,
       platform: image.platform,
+      ...image.descriptor,
     })),
     ...(annotations && { annotations }),
   });

@@ -30,6 +30,8 @@ export interface Image {
   platform: Platform;
   /** Bytes that a node without any of its blobs fetches: manifest, config and layers. */
   sizeBytes: number;
+  /** More fields of its descriptor in an index, such as artifactType and annotations. */
+  descriptor?: Readonly<Record<string, unknown>>;
 }
 
 /** Several images under one digest, one a platform. */
