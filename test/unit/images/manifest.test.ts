@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { parseConfig, parseManifest } from '../../../src/images/manifest.js';
+import { parseManifest } from '../../../src/images/manifest.js';
 import { DOCKER, OCI, OCI_INDEX, bodyDigest, digestOf, factOf, indexBody, manifestBody } from './support.js';
 
 const D = digestOf('x');
@@ -142,19 +142,6 @@ describe('what is no image is refused with a reason', () => {
       }),
       { numRuns: 2000 },
     );
-  });
-});
-
-describe('a config', () => {
-  test('gives the platform', () => {
-    expect(parseConfig('{"os":"linux","architecture":"arm64","variant":"v8"}')).toEqual({
-      ok: true,
-      config: { platform: 'linux/arm64' },
-    });
-  });
-
-  test.each(['', '[]', '{"os":"linux"}', '{"architecture":1,"os":"linux"}'])('%s names none', (text) => {
-    expect(parseConfig(text)).toEqual({ ok: false, problem: expect.stringContaining('no platform') });
   });
 });
 
