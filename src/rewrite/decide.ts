@@ -13,8 +13,10 @@ import { pickPolicy } from './policy-match.js';
 import type { GangRecord, RecordHit } from './record.js';
 import { findRecorded, findResolved } from './record.js';
 import type { NamespaceFacts, Skip } from './skip.js';
-import { skipContainer, skipOwner } from './skip.js';
+import { skipContainer, skippedNames, skipOwner } from './skip.js';
 
+/** Most images of a Pod that is looked at: each may be another question to a registry. Real Pods have a few. */
+const MAX_IMAGES = 128;
 /** Longest message of one decision; all decisions of a Pod share one annotation. */
 const MAX_MESSAGE = 256;
 
@@ -98,16 +100,26 @@ function judgeAll(situation: Situation, lookup: Lookup): Verdict[] {
   const judged = pod.containers.filter(
     (c) => c.kind !== 'volume' || situation.rewrite.imageVolumes || isRecorded(c.image, situation.records),
   );
+  if (judged.length > MAX_IMAGES)
+    return judged.map((container) => ({ decision: crowded(container, judged), container, already: false }));
   const owner = skipOwner(pod, situation.rewrite.owners);
+  const skipped = skippedNames(pod, namespace);
   return judged.map((container) => {
     const judge = (source: string): Decision => evaluate({ container, source, owner }, situation, lookup);
-    const skip = skipContainer(container, pod, namespace);
+    const skip = skipContainer(container, skipped);
     if (skip !== undefined) return { decision: leave(container.name, container.image, skip), container, already: false };
     const claim = claims.get(container.name);
     const confirmed = claim === undefined ? undefined : judge(claim);
     if (confirmed?.image === container.image) return { decision: confirmed, container, already: true };
     const decision = judge(container.image);
     return { decision, container, already: decision.outcome === 'already-accelerated' };
+  });
+}
+
+function crowded({ name, image }: PodContainer, all: readonly PodContainer[]): Decision {
+  return leave(name, image, {
+    outcome: 'budget-exceeded',
+    message: `the Pod has ${all.length} images; those of Pods with more than ${MAX_IMAGES} are left alone`,
   });
 }
 

@@ -2,7 +2,7 @@ import type { Reference } from '../images/reference.js';
 
 /** One image pattern of a policy, split once so that matching never parses. */
 export interface ImagePattern {
-  /** Literal characters and wildcards of the name, in order. */
+  /** Literal texts and wildcards of the name, in order. */
   name: readonly Token[];
   /** Tokens of the tag; undefined where the pattern names none and so takes every tag and digest. */
   tag?: readonly Token[];
@@ -25,7 +25,7 @@ export function parsePattern(text: string): ImagePattern | string {
 }
 
 function tokens(text: string): Token[] {
-  return (text.match(/\*\*|\*|[^*]/g) ?? []).map((part) =>
+  return (text.match(/\*\*|\*|[^*]+/g) ?? []).map((part) =>
     part === '**' ? { any: 'path' } : part === '*' ? { any: 'component' } : { literal: part },
   );
 }
@@ -46,37 +46,33 @@ function namesOf({ registry, repository }: Reference): string[] {
 }
 
 /**
- * Walks the text once with the set of token positions that are still possible: linear in text times pattern whatever the
+ * Carries all positions at which the text can continue from token to token: the time is that of text times tokens whatever the
  * pattern is, where a regular expression with many stars could be made to hang an admission.
  */
 function matches(pattern: readonly Token[], text: string): boolean {
-  let at = closure(pattern, [0]);
-  for (const char of text) {
-    const next = new Set<number>();
-    for (const i of at) step(pattern, i, char, next);
-    if (next.size === 0) return false;
-    at = closure(pattern, next);
+  let at = [0];
+  for (const token of pattern) {
+    at = 'literal' in token ? behindLiteral(token.literal, text, at) : behindWildcard(token.any, text, at);
+    if (at.length === 0) return false;
   }
-  return at.has(pattern.length);
+  return at.at(-1) === text.length;
 }
 
-function step(pattern: readonly Token[], i: number, char: string, next: Set<number>): void {
-  const token = pattern[i];
-  if (token === undefined) return;
-  if ('literal' in token) {
-    if (token.literal === char) next.add(i + 1);
-  } else if (token.any === 'path' || char !== '/') {
-    next.add(i);
-  }
+function behindLiteral(literal: string, text: string, at: readonly number[]): number[] {
+  const next: number[] = [];
+  for (const start of at) if (text.startsWith(literal, start)) next.push(start + literal.length);
+  return next;
 }
 
-/** Adds the positions that are reached without a character: a wildcard may stand for nothing. */
-function closure(pattern: readonly Token[], from: Iterable<number>): Set<number> {
-  const reached = new Set<number>();
-  for (const start of from) {
-    let i = start;
-    reached.add(i);
-    for (let token = pattern[i]; token !== undefined && 'any' in token; token = pattern[i]) reached.add(++i);
+/** Ascending, as `at` is. A wildcard may stand for nothing, so its own start is one of the positions behind it. */
+function behindWildcard(any: 'component' | 'path', text: string, at: readonly number[]): number[] {
+  const next: number[] = [];
+  let end = -1;
+  for (const start of at) {
+    if (start <= end) continue;
+    const slash = any === 'path' ? -1 : text.indexOf('/', start);
+    end = slash < 0 ? text.length : slash;
+    for (let i = start; i <= end; i++) next.push(i);
   }
-  return reached;
+  return next;
 }

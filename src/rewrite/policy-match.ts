@@ -2,6 +2,7 @@ import type { AccelerationPolicySpec } from '../api/kinds/acceleration-policy.js
 import { accelerationPolicySpec } from '../api/kinds/acceleration-policy.js';
 import type { LabelSelector } from '../api/label-selector.js';
 import { matchesSelector, selectorProblem } from '../api/label-selector.js';
+import { format } from '../images/reference.js';
 import type { Reference } from '../images/reference.js';
 import type { ImagePattern } from './image-pattern.js';
 import { matchesPattern, parsePattern } from './image-pattern.js';
@@ -62,16 +63,43 @@ export function inOrder(policies: readonly Policy[]): Policy[] {
   return [...policies].sort((a, b) => b.spec.priority - a.spec.priority || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
-/** The policy that decides about an image in a namespace with these labels: the first that matches of `policies` as `inOrder` gives them. */
+/** Most images whose policy is remembered; what a hundred thousand images would take is not worth it. */
+const MAX_REMEMBERED = 10_000;
+/** By list of policies, which is another one after each change; within it by namespace and image. */
+const remembered = new WeakMap<readonly Policy[], Map<string, Policy | undefined>>();
+const numbers = new WeakMap<Readonly<Record<string, string>>, number>();
+let nextNumber = 0;
+
+/**
+ * The policy that decides about an image in a namespace with these labels: the first that matches of `policies` as `inOrder` gives them.
+ * Answers are remembered by the identity of both lists, which therefore must not be changed in place.
+ */
 export function pickPolicy(
   policies: readonly Policy[],
   namespaceLabels: Readonly<Record<string, string>>,
   reference: Reference,
 ): Policy | undefined {
-  return policies.find(
-    (p) =>
-      matchesSelector(p.namespaces, namespaceLabels) &&
-      (p.images === undefined || p.images.some((i) => matchesPattern(i, reference))) &&
-      !p.excludes.some((i) => matchesPattern(i, reference)),
+  const known = remembered.get(policies) ?? new Map<string, Policy | undefined>();
+  remembered.set(policies, known);
+  const number = numbers.get(namespaceLabels) ?? nextNumber++;
+  numbers.set(namespaceLabels, number);
+  const key = `${number} ${format(reference)}`;
+  const answer = known.get(key);
+  if (answer !== undefined || known.has(key)) return answer;
+  if (known.size >= MAX_REMEMBERED) known.clear();
+  const found = policies.find((policy) => decidesAbout(policy, namespaceLabels, reference));
+  known.set(key, found);
+  return found;
+}
+
+function decidesAbout(
+  { namespaces, images, excludes }: Policy,
+  labels: Readonly<Record<string, string>>,
+  reference: Reference,
+): boolean {
+  return (
+    matchesSelector(namespaces, labels) &&
+    (images === undefined || images.some((i) => matchesPattern(i, reference))) &&
+    !excludes.some((i) => matchesPattern(i, reference))
   );
 }

@@ -41,18 +41,23 @@ export function skipPod(pod: PodView, namespace: NamespaceFacts): Skip | undefin
   return undefined;
 }
 
-/** Why one container is left alone, or undefined. Lists of the Pod and of its Namespace add up: an opt-out is never lost. */
-export function skipContainer(container: PodContainer, pod: PodView, namespace: NamespaceFacts): Skip | undefined {
-  if (listed(pod.annotations, container.name) || listed(namespace.annotations, container.name)) {
+/**
+ * Names of the containers that are left alone. Lists of the Pod and of its Namespace add up: an opt-out is never lost. Read once for a
+ * Pod, because both the list and the Pod may be long.
+ */
+export function skippedNames(pod: PodView, namespace: NamespaceFacts): ReadonlySet<string> {
+  const lists = [pod, namespace].map(({ annotations }) => annotations[ANNOTATION.skipContainers] ?? '');
+  return new Set(lists.flatMap((list) => list.split(',').map((name) => name.trim())));
+}
+
+/** Why one container is left alone, or undefined. */
+export function skipContainer(container: PodContainer, skipped: ReadonlySet<string>): Skip | undefined {
+  if (skipped.has(container.name)) {
     return { outcome: 'skipped-container', message: `named by annotation ${ANNOTATION.skipContainers}` };
   }
   // The kubelet will not pull, so only the image that somebody put on the node under this very name can run.
   if (container.pullPolicy === 'Never') return { outcome: 'skipped-pull-never', message: 'imagePullPolicy is Never' };
   return undefined;
-}
-
-function listed(annotations: Readonly<Record<string, string>>, name: string): boolean {
-  return (annotations[ANNOTATION.skipContainers] ?? '').split(',').some((part) => part.trim() === name);
 }
 
 /** Marks of tools that keep a Pod equal to a repository: annotation of Argo CD, labels of Flux. */

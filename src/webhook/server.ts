@@ -116,8 +116,9 @@ export class AdmissionServer {
     const path = request.url?.split('?', 1)[0];
     if (path === INSTALL.webhookPath && request.method === 'POST') return void this.#serve(request, response);
     // This text ends up in the API server's log.
-    const headers = { 'content-type': 'text/plain; charset=utf-8', allow: 'POST' };
-    response.writeHead(path === INSTALL.webhookPath ? 405 : 404, headers).end(`this port serves POST ${INSTALL.webhookPath}\n`);
+    const text = `this port serves POST ${INSTALL.webhookPath}\n`;
+    const headers = { 'content-type': 'text/plain', 'content-length': text.length, allow: 'POST' };
+    response.writeHead(path === INSTALL.webhookPath ? 405 : 404, headers).end(text);
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {

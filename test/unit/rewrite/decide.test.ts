@@ -178,4 +178,15 @@ describe('decide', () => {
       },
     );
   });
+
+  test.each([
+    [128, 'accelerated', 1],
+    [129, 'budget-exceeded', 0],
+  ])('a Pod of %i images is %s', (count, want, asked) => {
+    const images = Object.fromEntries(Array.from({ length: count }, (_, i) => [`c${i}`, SOURCE]));
+    const situation = makeSituation(makePod(images), { policies });
+    const verdicts = decide(situation, found);
+    expect([verdicts.length, new Set(verdicts.map((v) => v.decision.outcome))]).toEqual([count, new Set([want])]);
+    expect(questionsOf(situation)).toHaveLength(asked);
+  });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { skipContainer, skipPod } from '../../../src/rewrite/skip.js';
+import { skipContainer, skippedNames, skipPod } from '../../../src/rewrite/skip.js';
 import { makePod, mustView } from './builders.js';
 
 const ns = (annotations: Record<string, string> = {}) => ({ name: 'team', labels: {}, annotations });
@@ -47,6 +47,8 @@ describe('skipContainer', () => {
       spec: { containers: [{ name: 'app', image: 'a', imagePullPolicy }] },
     });
     const container = pod.containers[0];
-    expect(container && skipContainer(container, pod, ns({ 'harbinger.dev/skip-containers': namespace }))?.outcome).toBe(want);
+    expect(
+      container && skipContainer(container, skippedNames(pod, ns({ 'harbinger.dev/skip-containers': namespace })))?.outcome,
+    ).toBe(want);
   });
 });
