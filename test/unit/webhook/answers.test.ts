@@ -6,6 +6,7 @@ import { systemClock } from '../../../src/observe/clock.js';
 import { createLog } from '../../../src/observe/log.js';
 import type { Question } from '../../../src/rewrite/decide.js';
 import { Answers } from '../../../src/webhook/answers.js';
+import { MemoryRegistry, bodyDigest, digestOf, manifestBody } from '../images/support.js';
 import { makePolicy } from '../rewrite/builders.js';
 
 const log = createLog({ level: 'silent', name: 'test' });
@@ -69,5 +70,26 @@ describe('Answers', () => {
     );
     const found = await answers.ask([question('slow'), question('fast')], 30);
     expect([...found.keys()]).toEqual(['fast']);
+  });
+
+  test('a variant in quarantine is as good as absent, with a text that says why; Pods of other namespaces get it', async () => {
+    const registry = new MemoryRegistry();
+    const source = manifestBody({ name: 'app' });
+    const annotations = { 'harbinger.dev/source-digest': bodyDigest(source) };
+    const variant = bodyDigest(manifestBody({ name: 'variant', marked: 2, annotations }));
+    registry.set('r.example/app:v1', source).setConfig(digestOf('config app'), 'linux/amd64');
+    registry.set('r.example/app:v1-esgz', manifestBody({ name: 'variant', marked: 2, annotations }));
+    registry.setConfig(digestOf('config variant'), 'linux/amd64');
+    const answers = new Answers({ registry: () => registry, clock: systemClock, log });
+    const messageOf = (image: string): string | undefined => (image === variant ? 'nodes could not pull it' : undefined);
+    const [free, held] = await Promise.all([
+      answers.ask([question('app')], 1_000),
+      answers.ask([question('app')], 1_000, { key: 'team', messageOf }),
+    ]);
+    expect(free.get('app')).toMatchObject({ outcome: 'accelerated', image: `r.example/app@${variant}` });
+    expect(held.get('app')).toMatchObject({
+      outcome: 'variant-missing',
+      message: expect.stringContaining('nodes could not pull it'),
+    });
   });
 });

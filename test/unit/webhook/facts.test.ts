@@ -4,6 +4,7 @@ import type { Page, WatchEvent, WatchOptions, WatchPort } from '../../../src/kub
 import { KubeError } from '../../../src/kube/errors.js';
 import type { KubePort } from '../../../src/kube/port.js';
 import type { Resource } from '../../../src/kube/resources.js';
+import { encodeNodeClasses } from '../../../src/placement/node-classes.js';
 import { Metrics } from '../../../src/observe/metrics.js';
 import { Facts } from '../../../src/webhook/facts.js';
 import { AdmissionMetrics } from '../../../src/webhook/metrics.js';
@@ -17,8 +18,15 @@ class Server implements WatchPort {
   readonly #ends = new Set<() => void>();
   readonly #bookmarks = new Set<() => void>();
 
-  listPage<T extends KubeObject>(): Promise<Page<T>> {
-    return this.away ? Promise.reject(this.#refusal()) : Promise.resolve({ items: [], resourceVersion: '1' });
+  /** By plural of the resource. */
+  readonly objects: Record<string, unknown[]> = {};
+  /** Resources that the account may not list. */
+  readonly forbidden = new Set<string>();
+
+  listPage<T extends KubeObject>({ plural }: Resource): Promise<Page<T>> {
+    if (this.away) return Promise.reject(this.#refusal());
+    if (this.forbidden.has(plural)) return Promise.reject(new KubeError('forbidden', { status: 403, reason: 'Forbidden' }));
+    return Promise.resolve({ items: (this.objects[plural] ?? []) as T[], resourceVersion: '1' });
   }
 
   async *watch<T extends KubeObject>(_: Resource, options: WatchOptions = {}): AsyncGenerator<WatchEvent<T>> {
@@ -113,4 +121,87 @@ describe('whether a replica should get admissions', () => {
     expect(facts.staleness).toBeUndefined();
     await facts.stop();
   });
+});
+
+describe('what is published of nodes', () => {
+  const now = Date.parse('2026-01-01T00:00:00Z');
+  const node = {
+    labels: { 'kubernetes.io/arch': 'amd64' },
+    taints: [],
+    platform: 'linux/amd64',
+    formats: ['nydus' as const],
+    count: 3,
+  };
+  const quarantined = {
+    namespace: 'team',
+    variant: 'r.example/app@sha256:x',
+    reason: 'PullFailed',
+    message: 'nodes could not pull it',
+  };
+  const view = {
+    publishedAt: now,
+    tracked: ['kubernetes.io/arch'],
+    classes: [node],
+    capabilities: [{ format: 'nydus' as const, nodeSelector: { 'kubernetes.io/arch': 'amd64' } }],
+    quarantined: [{ ...quarantined, variant: quarantined.variant, until: now + 120 * SECOND }],
+    notes: [],
+  };
+  const serverWith = (data: Record<string, string>): Server => {
+    const server = new Server();
+    const metadata = { name: 'harbinger-node-classes', namespace: 'harbinger-system', resourceVersion: '1' };
+    server.objects['configmaps'] = [{ apiVersion: 'v1', kind: 'ConfigMap', metadata, data }];
+    return server;
+  };
+  const pod = { spec: { nodeSelector: { 'kubernetes.io/arch': 'amd64' } } };
+
+  test('tells where Pods can land, until it is too old', async () => {
+    const { facts, clock } = await make(serverWith(encodeNodeClasses(view)));
+    expect(facts.landing(pod)).toMatchObject({ platforms: ['linux/amd64'] });
+    expect(facts.landing(pod).now['nydus']).toBeUndefined();
+    expect(facts.landing(pod).now['overlaybd']).toBeTruthy();
+    await clock.advance(301 * SECOND);
+    expect(facts.landing(pod).platforms).toBeUndefined();
+    expect(facts.landing(pod).now['nydus']).toMatch(/not known/);
+    await facts.stop();
+  });
+
+  test('tells what is in quarantine, for its namespace and time alone', async () => {
+    const { facts, clock } = await make(serverWith(encodeNodeClasses(view)));
+    expect(facts.quarantine('other')).toBeUndefined();
+    const held = facts.quarantine('team');
+    expect(held?.messageOf('r.example/app@sha256:x')).toBe('nodes could not pull it');
+    expect(held?.messageOf('r.example/other@sha256:x')).toBeUndefined();
+    await clock.advance(121 * SECOND);
+    expect(held?.messageOf('r.example/app@sha256:x')).toBeUndefined();
+    await facts.stop();
+  });
+
+  test.each<[string, Server]>([
+    ['nothing is published', new Server()],
+    ['garbage is published', serverWith({ 'node-classes.json': '{' })],
+  ])('where %s, platforms are not known and portable formats go on', async (_, server) => {
+    const { facts } = await make(server);
+    expect([facts.problem, facts.landing(pod).platforms]).toEqual([undefined, undefined]);
+    await facts.stop();
+  });
+
+  test('a right that is missing does not stop admissions', async () => {
+    const server = new Server();
+    server.forbidden.add('configmaps');
+    const { facts } = await make(server);
+    expect([facts.problem, facts.staleness]).toEqual([undefined, undefined]);
+    await facts.stop();
+  });
+});
+
+test('counts of a policy are those of its status, and when they changed last', async () => {
+  const server = new Server();
+  const spec = { variants: [{ format: 'estargz', discover: { tagSuffix: '-esgz' } }] };
+  const policy = (name: string, status?: unknown) => ({ metadata: { name, resourceVersion: '5' }, spec, status });
+  server.objects['accelerationpolicies'] = [policy('fresh'), policy('used', { decisions: { accelerated: 3, left: 'x' } })];
+  const { facts, clock } = await make(server);
+  expect(facts.counts('fresh')).toEqual({ resourceVersion: '5', accelerated: 0, left: 0, countedAt: 0 });
+  expect(facts.counts('used')).toEqual({ resourceVersion: '5', accelerated: 3, left: 0, countedAt: clock.now() });
+  expect(facts.counts('absent')).toBeUndefined();
+  await facts.stop();
 });
