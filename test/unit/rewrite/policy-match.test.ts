@@ -46,16 +46,49 @@ describe('pickPolicy', () => {
     expect(pickPolicy(inOrder(policies), {}, reference)?.name).toBe('b');
   });
 
-  test('the order does not depend on the order of arrival', () => {
-    const names = fc.uniqueArray(fc.tuple(fc.string({ minLength: 1, maxLength: 3 }), fc.integer({ min: -2, max: 2 })), {
+  const lists = fc
+    .uniqueArray(fc.tuple(fc.string({ minLength: 1, maxLength: 3 }), fc.integer({ min: -2, max: 2 })), {
       selector: ([n]) => n,
       maxLength: 8,
-    });
+    })
+    .map((list) => list.map(([name, priority]) => makePolicy(name, { priority })));
+  const twoOrders = lists.chain((list) =>
+    fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length, maxLength: list.length })),
+  );
+
+  test('the order is total: it does not depend on the order of arrival', () => {
     fc.assert(
-      fc.property(names, fc.nat(), (list, seed) => {
-        const policies = list.map(([name, priority]) => makePolicy(name, { priority }));
-        const turned = [...policies.slice(seed % (policies.length + 1)), ...policies.slice(0, seed % (policies.length + 1))];
-        expect(inOrder(turned).map((p) => p.name)).toEqual(inOrder(policies).map((p) => p.name));
+      fc.property(twoOrders, ([list, shuffled]) =>
+        expect(inOrder(shuffled).map((p) => p.name)).toEqual(inOrder(list).map((p) => p.name)),
+      ),
+    );
+  });
+
+  test('the order is stable: a policy that goes, or that does not match, leaves the order of the others', () => {
+    fc.assert(
+      fc.property(lists, fc.nat(), (list, n) => {
+        const gone = list[n % Math.max(1, list.length)]?.name;
+        const rest = inOrder(list.filter((p) => p.name !== gone)).map((p) => p.name);
+        expect(rest).toEqual(
+          inOrder(list)
+            .map((p) => p.name)
+            .filter((name) => name !== gone),
+        );
+        const [first] = inOrder(list);
+        expect(pickPolicy(inOrder(list), {}, reference)?.name).toBe(first?.name);
+      }),
+    );
+  });
+
+  test('no policy of a lower priority, nor a later name of the same one, decides where another one matches', () => {
+    fc.assert(
+      fc.property(lists, (list) => {
+        const picked = pickPolicy(inOrder(list), {}, reference);
+        for (const other of list) {
+          if (picked === undefined) throw new Error('none was picked');
+          const before = other.spec.priority - picked.spec.priority || (other.name < picked.name ? 1 : 0);
+          expect(before).toBeLessThanOrEqual(0);
+        }
       }),
     );
   });
