@@ -3,6 +3,8 @@ import { format } from '../images/reference.js';
 import type { Reference } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
 import type { ImageConfig, ManifestFact, ReferrersFact, RegistryPort } from '../images/registry-port.js';
+import type { Log } from '../observe/log.js';
+import type { Answer } from './http.js';
 import { ReferrersReader } from './referrers.js';
 import { Session } from './session.js';
 import type { Ask, Reply, SessionOptions } from './session.js';
@@ -15,9 +17,11 @@ export type ClientOptions = SessionOptions;
 export class RegistryClient implements RegistryPort, HostPort {
   readonly session: Session;
   readonly #referrers: ReferrersReader;
+  readonly #log: Log;
 
   constructor(options: ClientOptions) {
     this.session = new Session(options);
+    this.#log = options.log;
     this.#referrers = new ReferrersReader(this.session, options.clock);
   }
 
@@ -25,7 +29,7 @@ export class RegistryClient implements RegistryPort, HostPort {
     const wanted = reference.digest ?? reference.tag ?? 'latest';
     const subject = format(reference);
     const answer = await this.#fetch({ ...options, reference, path: `manifests/${wanted}`, subject, accept: ACCEPT });
-    const digest = verifiedDigest(answer, reference, reference.digest);
+    const digest = this.#verified(answer, reference, reference.digest);
     const parsed = parseManifest(answer.body.toString('utf8'), digest, answer.headers['content-type']);
     if (parsed.ok) return parsed.fact;
     throw unusable(
@@ -38,7 +42,7 @@ export class RegistryClient implements RegistryPort, HostPort {
   async config(reference: Reference, digest: string, options: HostOptions = {}): Promise<ImageConfig> {
     const subject = `config ${digest} of ${format(reference)}`;
     const answer = await this.#fetch({ ...options, reference, path: `blobs/${digest}`, subject, accept: '*/*' });
-    verifiedDigest({ ...answer, headers: {} }, reference, digest);
+    this.#verified({ ...answer, headers: {} }, reference, digest);
     const parsed = parseConfig(answer.body.toString('utf8'));
     if (parsed.ok) return parsed.config;
     throw unusable(reference, `the config of ${format(reference)} cannot be used: ${parsed.problem}`, answer);
@@ -50,6 +54,19 @@ export class RegistryClient implements RegistryPort, HostPort {
 
   close(): Promise<void> {
     return this.session.close();
+  }
+
+  /** Bytes that are not those of their digest may be an attack, so somebody has to hear of it. */
+  #verified(answer: Answer, reference: Reference, wanted: string | undefined): string {
+    try {
+      return verifiedDigest(answer, reference, wanted);
+    } catch (error) {
+      this.#log.warn(
+        { err: error, security: true, image: format(reference) },
+        'a registry sent other bytes than a digest promises',
+      );
+      throw error;
+    }
   }
 
   async #fetch(ask: Ask): Promise<Reply> {

@@ -125,8 +125,9 @@ function nextPage({ headers, url }: Reply): URL | undefined {
 
 /** The first one of a digest wins, and the API comes first: it fills in artifact types that old tags lack. */
 function merge({ entries, cut }: Page, tagged: readonly Descriptor[] = []): Page {
-  const all = [...entries, ...tagged].reverse().map((entry) => [entry.digest, entry] as const);
-  return { entries: [...new Map(all).values()].reverse(), cut };
+  const found = new Map<string, Descriptor>();
+  for (const entry of [...entries, ...tagged]) if (!found.has(entry.digest)) found.set(entry.digest, entry);
+  return { entries: [...found.values()], cut };
 }
 
 function fromApi(host: string, digest: string, { entries, cut }: Page): ReferrersFact {

@@ -1,8 +1,9 @@
 import type { Reference } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
-import type { ImageConfig, LookupOptions, ManifestFact, ReferrersFact, RegistryPort } from '../images/registry-port.js';
+import type { ImageConfig, ManifestFact, ReferrersFact, RegistryPort } from '../images/registry-port.js';
 import type { Clock } from '../observe/clock.js';
 import type { Metrics } from '../observe/metrics.js';
+import type { HostOptions, HostPort } from './target.js';
 
 export interface SlotLimits {
   /** Calls under way at once. */
@@ -26,8 +27,8 @@ interface Waiter {
  * Limits how many calls are under way, in all and to each host: a Pod may name any number of images, and a registry that answers slowly
  * must neither be buried nor take the turns of the others. Below the cache, so that what is known never waits.
  */
-export class SlottedRegistry implements RegistryPort {
-  readonly #inner: RegistryPort;
+export class SlottedRegistry implements RegistryPort, HostPort {
+  readonly #inner: HostPort;
   readonly #limits: SlotLimits;
   readonly #clock: Clock;
   readonly #underWay = new Map<string, number>();
@@ -38,7 +39,7 @@ export class SlottedRegistry implements RegistryPort {
   readonly #refused;
   readonly #shown;
 
-  constructor(inner: RegistryPort, { limits, clock, metrics }: { limits: SlotLimits; clock: Clock; metrics: Metrics }) {
+  constructor(inner: HostPort, { limits, clock, metrics }: { limits: SlotLimits; clock: Clock; metrics: Metrics }) {
     this.#inner = inner;
     this.#limits = limits;
     this.#clock = clock;
@@ -52,16 +53,16 @@ export class SlottedRegistry implements RegistryPort {
     });
   }
 
-  manifest(reference: Reference, options?: LookupOptions): Promise<ManifestFact> {
-    return this.#run(reference.registry, () => this.#inner.manifest(reference, options));
+  manifest(reference: Reference, options?: HostOptions): Promise<ManifestFact> {
+    return this.#run(hostOf(reference, options), () => this.#inner.manifest(reference, options));
   }
 
-  config(reference: Reference, digest: string, options?: LookupOptions): Promise<ImageConfig> {
-    return this.#run(reference.registry, () => this.#inner.config(reference, digest, options));
+  config(reference: Reference, digest: string, options?: HostOptions): Promise<ImageConfig> {
+    return this.#run(hostOf(reference, options), () => this.#inner.config(reference, digest, options));
   }
 
-  referrers(reference: Reference, digest: string, options?: LookupOptions): Promise<ReferrersFact> {
-    return this.#run(reference.registry, () => this.#inner.referrers(reference, digest, options));
+  referrers(reference: Reference, digest: string, options?: HostOptions): Promise<ReferrersFact> {
+    return this.#run(hostOf(reference, options), () => this.#inner.referrers(reference, digest, options));
   }
 
   async #run<T>(host: string, call: () => Promise<T>): Promise<T> {
@@ -145,4 +146,9 @@ export class SlottedRegistry implements RegistryPort {
     this.#shown.set({ state: 'under-way' }, this.#total);
     this.#shown.set({ state: 'waiting' }, this.#queued);
   }
+}
+
+/** The host that takes the turn: a mirror that hangs must not take those of the registry. */
+function hostOf({ registry }: Reference, options: HostOptions = {}): string {
+  return options.mirror?.host ?? registry;
 }

@@ -6,14 +6,18 @@ import { harbingerConfig } from '../../../src/config/schema.js';
 import type { Reference } from '../../../src/images/reference.js';
 import { parseReference } from '../../../src/images/reference.js';
 import { RegistryError } from '../../../src/images/registry-port.js';
-import type { Credential } from '../../../src/images/registry-port.js';
+import type { Credential, RegistryPort } from '../../../src/images/registry-port.js';
 import type { Clock } from '../../../src/observe/clock.js';
 import { createLog } from '../../../src/observe/log.js';
 import type { Log } from '../../../src/observe/log.js';
 import { Metrics } from '../../../src/observe/metrics.js';
+import { Breaker } from '../../../src/registry/breaker.js';
+import { CachedRegistry } from '../../../src/registry/cache.js';
 import { RegistryClient } from '../../../src/registry/client.js';
 import { Egress } from '../../../src/registry/egress.js';
 import type { Resolve } from '../../../src/registry/egress.js';
+import { GuardedRegistry } from '../../../src/registry/guard.js';
+import { MirroredRegistry } from '../../../src/registry/mirrors.js';
 import type { OwnSource } from '../../../src/registry/own-credentials.js';
 import { RateLimits } from '../../../src/registry/rate-limit.js';
 
@@ -22,6 +26,8 @@ export type Handler = (request: IncomingMessage, response: ServerResponse, url: 
 /** A registry that misbehaves as told: real ones cannot be made to. */
 export class RegistryDouble {
   readonly requests: { path: string; authorization: string | undefined; accept: string | undefined }[] = [];
+  /** `METHOD /path?query` of each request. */
+  readonly lines: string[] = [];
   readonly #server: Server;
   handler: Handler;
 
@@ -35,6 +41,7 @@ export class RegistryDouble {
     const double = new RegistryDouble(server, handler);
     server.on('request', (request, response) => {
       const url = new URL(request.url ?? '/', 'http://double');
+      double.lines.push(`${request.method} ${decodeURIComponent(`${url.pathname}${url.search}`)}`);
       double.requests.push({
         path: `${url.pathname}${url.search}`,
         authorization: request.headers.authorization,
@@ -86,6 +93,7 @@ export interface ClientParts {
   /** Harbinger's own one. */
   credential?: Credential;
   own?: OwnSource;
+  limits?: RateLimits;
   resolve?: Resolve;
   timeoutMs?: number;
   log?: Log;
@@ -107,6 +115,7 @@ export function clientOf({
   metrics = new Metrics(),
   credential,
   own,
+  limits,
   resolve,
   timeoutMs = 2000,
   log = silent,
@@ -116,13 +125,40 @@ export function clientOf({
     metrics,
     clock,
     own: own ?? { get: () => Promise.resolve(credential === undefined ? {} : { credential }) },
-    limits: new RateLimits({ clock, metrics }),
+    limits: limits ?? new RateLimits({ clock, metrics }),
     log,
     timeoutMs,
     ...(resolve === undefined ? {} : { resolve }),
   });
   open.add(client);
   return client;
+}
+
+export interface Stack {
+  port: RegistryPort;
+  client: RegistryClient;
+  breaker: Breaker;
+  clock: TestClock;
+  metrics: Metrics;
+}
+
+/** All that a process puts in front of registries, on a clock that stands still and with jitter of a known size. */
+export function stackOf(parts: Omit<ClientParts, 'clock' | 'metrics'> & { random?: () => number }): Stack {
+  const [clock, metrics] = [new TestClock(), new Metrics()];
+  const limits = new RateLimits({ clock, metrics });
+  const egress = new Egress(parts.registries);
+  const breaker = new Breaker(clock, parts.random ?? (() => 0));
+  const client = clientOf({ ...parts, clock, metrics, limits });
+  const guarded = new GuardedRegistry(client, { egress, breaker, limits, metrics });
+  const mirrored = new MirroredRegistry(guarded, { egress, log: parts.log ?? silent });
+  return { port: new CachedRegistry(mirrored, { clock, metrics }), client, breaker, clock, metrics };
+}
+
+/** A log whose lines are kept. */
+export function spokenLog(): { log: Log; lines: Record<string, unknown>[] } {
+  const lines: Record<string, unknown>[] = [];
+  const destination = { write: (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>) };
+  return { log: createLog({ level: 'debug', name: 'test', destination }), lines };
 }
 
 /** The RegistryError that a promise ends with; anything else fails the test. */
