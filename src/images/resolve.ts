@@ -43,8 +43,10 @@ export type Resolution = ResolvedSource | FailedResolution;
 
 export interface ResolveOptions {
   credential?: Credential;
-  /** Platforms of the nodes the image has to run on (`linux/amd64`); every one must be there. */
+  /** Platforms of the nodes the image has to run on (`linux/amd64`); every one must be there unless `onePlatform`. */
   platforms?: readonly string[];
+  /** One of the platforms is enough: nodes of the others cannot run the image anyway. */
+  onePlatform?: true;
   signal?: AbortSignal;
   /** Asks the registry even if the tag was resolved a moment ago. */
   fresh?: boolean;
@@ -59,7 +61,7 @@ export async function resolveSource(image: string, port: RegistryPort, options: 
   const { fresh, ...lookup } = callOptions(options);
   try {
     const fact = await port.manifest(reference, { ...lookup, ...(fresh === undefined ? {} : { fresh }) });
-    const question = { reference, fact, port, lookup, wanted: options.platforms };
+    const question = { reference, fact, port, lookup, wanted: options.platforms, one: options.onePlatform === true };
     return fact.kind === 'index' ? await resolveIndex(question) : await resolveManifest(question);
   } catch (error) {
     return failed(error);
@@ -70,14 +72,22 @@ interface Question {
   reference: Reference;
   fact: ManifestFact;
   port: RegistryPort;
-  lookup: Omit<ResolveOptions, 'platforms' | 'fresh'>;
+  lookup: Omit<ResolveOptions, 'platforms' | 'onePlatform' | 'fresh'>;
   wanted: readonly string[] | undefined;
+  one: boolean;
+}
+
+/** The platforms that keep an image from being used, out of those that it lacks. */
+function lacking({ wanted = [], one }: Question, has: (platform: string) => boolean): readonly string[] {
+  const missing = wanted.filter((platform) => !has(platform));
+  return one && missing.length < wanted.length ? [] : missing;
 }
 
 /** Children are read by digest: an index whose tag moves meanwhile still leads to its own images. */
-async function resolveIndex({ reference, fact, port, lookup, wanted }: Question): Promise<Resolution> {
+async function resolveIndex(question: Question): Promise<Resolution> {
+  const { reference, fact, port, lookup, wanted } = question;
   const children = ordinaryChildren(fact);
-  const missing = wanted?.filter((platform) => !children.some((child) => runsOn(child.platform, platform))) ?? [];
+  const missing = lacking(question, (platform) => children.some((child) => runsOn(child.platform, platform)));
   if (missing.length > 0 || children.length === 0)
     return platformMissing(
       reference,
@@ -86,7 +96,7 @@ async function resolveIndex({ reference, fact, port, lookup, wanted }: Question)
     );
   const chosen =
     wanted === undefined
-      ? children
+      ? children.filter((child, i) => children.findIndex((c) => c.platform === child.platform) === i)
       : children.filter((child, i) => wanted.some((p) => children.findIndex((c) => runsOn(c.platform, p)) === i));
   // An index says nothing about the size of its images; without a wanted platform the first one stands for all.
   const read = wanted === undefined ? chosen.slice(0, 1) : chosen;
@@ -100,10 +110,11 @@ async function resolveIndex({ reference, fact, port, lookup, wanted }: Question)
 }
 
 /** A manifest without index has its platform in the config blob. It is asked for only where platforms matter. */
-async function resolveManifest({ reference, fact, port, lookup, wanted }: Question): Promise<Resolution> {
+async function resolveManifest(question: Question): Promise<Resolution> {
+  const { reference, fact, port, lookup, wanted } = question;
   const platform =
     wanted === undefined || fact.config === undefined ? undefined : await platformOf(port, reference, fact.config.digest, lookup);
-  const missing = platform === undefined ? [] : (wanted ?? []).filter((p) => !runsOn(platform, p));
+  const missing = platform === undefined ? [] : lacking(question, (p) => runsOn(platform, p));
   if (platform !== undefined && missing.length > 0) return platformMissing(reference, missing, [platform]);
   return {
     ok: true,

@@ -36,6 +36,11 @@ describe('an index', () => {
     expect(port.asked).toEqual([IMAGE, `r.example.com/a/b@${bodyDigest(arm)}`]);
   });
 
+  test('has to cover what it has of the wanted platforms where one is enough', async () => {
+    const found = await resolveSource(IMAGE, registry(), { platforms: ['linux/arm64', 'linux/s390x'], onePlatform: true });
+    expect(found).toMatchObject({ ok: true, platforms: [{ platform: 'linux/arm64' }] });
+  });
+
   test('without wanted platforms keeps all of them and measures the first', async () => {
     const port = registry();
     expect(await resolveSource(IMAGE, port)).toMatchObject({
@@ -106,6 +111,20 @@ describe('a manifest without index', () => {
       ok: false,
       outcome: 'platform-missing',
       message: expect.stringContaining('has images for linux/arm64'),
+    });
+  });
+
+  test('is enough for one platform of several where that is asked, and not for none of them', async () => {
+    const port = registry().setConfig(config, 'linux/amd64');
+    const onePlatform = true;
+    const both = ['linux/amd64', 'linux/arm64'];
+    expect(await resolveSource(image, port, { platforms: both })).toMatchObject({ outcome: 'platform-missing' });
+    expect(await resolveSource(image, port, { platforms: both, onePlatform })).toMatchObject({
+      ok: true,
+      platforms: [{ platform: 'linux/amd64' }],
+    });
+    expect(await resolveSource(image, port, { platforms: ['linux/arm64'], onePlatform })).toMatchObject({
+      outcome: 'platform-missing',
     });
   });
 
