@@ -9,7 +9,7 @@ import type { Rung } from './freshness.js';
 import { short, weakest } from './freshness.js';
 import { lookupOf, wantedPlatforms } from './question.js';
 import type { VariantAnswer, VariantQuestion } from './question.js';
-import { atDigest, format as text, tagOf, withDigest, withTag } from './reference.js';
+import { atDigest, format as text, tagOf, withDigest } from './reference.js';
 import type { Reference } from './reference.js';
 import type { ManifestFact } from './registry-port.js';
 import { Trail } from './trail.js';
@@ -33,7 +33,7 @@ export async function examine(
   const gone = reference.digest === undefined ? await missingByDigest(question, reference, variant, trail) : undefined;
   if (gone !== undefined) return gone;
   const image = outputForm(reference, variant.digest, question.output ?? 'Digest');
-  await noteExternalTables(comparison, image, trail);
+  noteExternalTables(comparison, proven.rung, image, trail);
   trail.note('output', 'yes', image);
   return {
     outcome: 'accelerated',
@@ -45,6 +45,9 @@ export async function examine(
     evidence: trail.steps,
   };
 }
+
+/** Real images have up to twenty; an index with more is there to make us ask for them all. */
+const MAX_PLATFORMS = 40;
 
 /** How it is known, for the message. */
 const WORDS: Readonly<Record<Rung, string>> = {
@@ -70,6 +73,12 @@ async function find(question: VariantQuestion, reference: Reference, trail: Trai
 async function compareAll(comparison: Comparison, trail: Trail): Promise<{ portable: boolean; rung: Rung } | Miss> {
   const { question } = comparison;
   const platforms = wantedPlatforms(question);
+  if (platforms.length > MAX_PLATFORMS)
+    return trail.miss(
+      'platform-missing',
+      'platform',
+      `the source has ${platforms.length} platforms, more than ${MAX_PLATFORMS} are not compared`,
+    );
   if (platforms.length === 0)
     return trail.miss(
       'platform-missing',
@@ -121,19 +130,12 @@ function outputForm(candidate: Reference, digest: string, output: AccelerationPo
 }
 
 /**
- * stargz-snapshotter makes the name of the image with external tables out of the name in the Pod, which it cannot do with a digest in it
- * (externaltoc/converter.go, getTOCReference). Then the image is pulled in full: it runs, but is not lazy.
+ * Only tables of contents in a second image leave the unpacked layers as they are. stargz-snapshotter makes the name of that image out of the
+ * name in the Pod, which it cannot do with a digest in it (externaltoc/converter.go, getTOCReference): then the image runs, but is not lazy.
  */
-async function noteExternalTables({ question, candidate, format }: Comparison, image: string, trail: Trail): Promise<void> {
-  const tag = tagOf(candidate);
-  if (format.name !== 'estargz' || tag === undefined || !image.includes('@')) return;
-  const tables = withTag(candidate, `${tag}${TOC_IMAGE_SUFFIX}`);
-  const found =
-    tables === undefined ? undefined : await question.port.manifest(tables, lookupOf(question)).catch(() => undefined);
-  if (found === undefined) return;
-  trail.note(
-    'external tables',
-    'unknown',
-    `${text(tables ?? candidate)} exists, and nodes find it only by tag: with output ${question.output ?? 'Digest'} they pull the image in full; set output: Tag`,
-  );
+function noteExternalTables({ format, question }: Comparison, rung: Rung, image: string, trail: Trail): void {
+  if (format.name !== 'estargz' || rung !== 'structure' || !image.includes('@')) return;
+  const output = question.output ?? 'Digest';
+  const detail = `its tables of contents are in a second image (tag and ${TOC_IMAGE_SUFFIX}), which nodes find only by tag: with output ${output} they pull the image in full; set output: Tag`;
+  trail.note('external tables', 'unknown', detail);
 }

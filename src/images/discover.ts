@@ -53,6 +53,7 @@ function byIndex(question: VariantQuestion, { format }: VariantRule): Discovery 
   const children = source.fact.manifests.filter(
     (child) =>
       child.digest !== only.digest &&
+      child.osFeatures.length === 0 &&
       (only.platform === undefined || runsOn(child.platform, only.platform)) &&
       (isImageType(child.artifactType) || OVERLAYBD_ARTIFACTS.includes(child.artifactType ?? '')),
   );

@@ -62,8 +62,8 @@ export function weakest(rungs: readonly Rung[]): Rung {
   return RUNGS[Math.max(0, ...rungs.map((rung) => RUNGS.indexOf(rung)))] ?? 'record';
 }
 
-/** Enough of a digest for people to tell two apart. */
+/** Enough of a digest for people to tell two apart. Records are written by others: what is no digest is cut and cleaned. */
 export function short(digest: string): string {
   const colon = digest.indexOf(':');
-  return colon < 0 ? digest.slice(0, 19) : digest.slice(0, colon + 13);
+  return digest.slice(0, colon < 0 || colon > 10 ? 19 : colon + 13).replace(/[^\x21-\x7e]/g, '?');
 }

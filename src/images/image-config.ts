@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { list, parseObject, record, records, string } from '../api/json.js';
 import type { Json } from '../api/json.js';
-import { platformText } from './platform.js';
+import { isPlatformWord, platformText } from './platform.js';
 import { isDigest } from './reference.js';
 import type { ImageConfig, Trait } from './registry-port.js';
 
@@ -40,10 +40,10 @@ const READERS: Readonly<Record<Trait, (body: Json, config: Json) => unknown>> = 
 /** Reads platform, unpacked layers and traits from an image config blob. Total. Traits are hashed: configs can be large, and are only compared. */
 export function parseConfig(text: string): ParsedConfig {
   const body = parseObject(text);
-  const [os, architecture] = [string(body?.['os']), string(body?.['architecture'])];
-  if (body === undefined || os === undefined || architecture === undefined)
+  const [os = '', architecture = '', variant] = ['os', 'architecture', 'variant'].map((key) => string(body?.[key]));
+  if (body === undefined || ![os, architecture, variant ?? 'v1'].every(isPlatformWord))
     return { ok: false, problem: 'its config names no platform' };
-  const platform = platformText(os, architecture, string(body['variant']));
+  const platform = platformText(os, architecture, variant);
   return { ok: true, config: { platform, diffIds: diffIdsOf(body), traits: traitsOf(body) } };
 }
 

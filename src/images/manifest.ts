@@ -3,7 +3,7 @@ import { list, parseObject, record, string, stringMap } from '../api/json.js';
 import type { Json } from '../api/json.js';
 import type { Descriptor, ManifestFact, PlatformDescriptor } from './registry-port.js';
 import { isDigest } from './reference.js';
-import { platformText } from './platform.js';
+import { isPlatformWord, platformText } from './platform.js';
 
 export { parseConfig } from './image-config.js';
 export type { ParsedConfig } from './image-config.js';
@@ -90,11 +90,12 @@ function mediaTypeOf(body: Json, contentType: string, isIndex: boolean): string 
 function platformChild(entry: unknown): PlatformDescriptor[] {
   const base = descriptor(entry);
   const platform = record(record(entry)?.['platform']);
-  const [os, architecture] = [string(platform?.['os']), string(platform?.['architecture'])];
+  const [os, architecture, cpu] = ['os', 'architecture', 'variant'].map((key) => string(platform?.[key]));
   if (base === undefined || os === undefined || architecture === undefined) return [];
+  if (![os, architecture, cpu ?? 'v1'].every(isPlatformWord)) return [];
   if (`${os}/${architecture}` === ATTESTATION_PLATFORM || INDEX_TYPES.has(base.mediaType)) return [];
   const osFeatures = (list(platform?.['os.features']) ?? []).filter((feature) => typeof feature === 'string');
-  return [{ ...base, platform: platformText(os, architecture, string(platform?.['variant'])), osFeatures }];
+  return [{ ...base, platform: platformText(os, architecture, cpu), osFeatures }];
 }
 
 /** Digest, type and size of a manifest or blob as another one names it; undefined if one of them is unusable. */

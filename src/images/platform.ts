@@ -21,3 +21,8 @@ export function runsOn(offered: string, wanted: string): boolean {
   const [wantedOs, wantedArch, wantedVariant] = wanted.split('/');
   return os === wantedOs && arch === wantedArch && wantedVariant === undefined;
 }
+
+/** Whether a text can be the name of an operating system, an architecture or a variant; others come from hostile indexes. */
+export function isPlatformWord(text: string): boolean {
+  return /^[A-Za-z0-9._-]{1,32}$/.test(text);
+}

@@ -63,6 +63,8 @@ describe('an index', () => {
     ['children without platform', { body: child }],
     ['children without digest', { platform: 'linux/amd64', body: child, extra: { digest: 'sha256:short' } }],
     ['children without size', { platform: 'linux/amd64', body: child, extra: { size: -1 } }],
+    ['platforms that are no words', { platform: 'linux/amd 64', body: child }],
+    ['endless platforms', { platform: `linux/${'x'.repeat(5000)}`, body: child }],
     ['indexes in indexes', { platform: 'linux/amd64', body: child, extra: { mediaType: OCI_INDEX } }],
   ])('%s are left out', (_, entry) => {
     const fact = factOf(indexBody([{ platform: 'linux/s390x', body: child }, entry]));

@@ -286,3 +286,32 @@ describe('platforms are proven one by one', () => {
     expect(untimed.evidence.some(({ ms }) => ms !== undefined)).toBe(false);
   });
 });
+
+describe('hostile registries', () => {
+  test('a record that is no digest is told in a few clean characters', async () => {
+    const evil = `${'x'.repeat(100_000)}:\u001b[31m`;
+    const port = unrecorded(converted, estargzImage('e', 2, { annotations: { [RECORD]: evil } }));
+    const answer = await climb(port, byTag('estargz'));
+    expect(answer.outcome).toBe('variant-stale');
+    expect(answer.message.length).toBeLessThan(400);
+    const escape = unrecorded(converted, estargzImage('e', 2, { annotations: { [RECORD]: '\u001b[31m\nred' } }));
+    expect((await climb(escape, byTag('estargz'))).message).toMatch(/^[\x20-\x7e]*$/);
+  });
+
+  test('an index of thousands of platforms is not followed', async () => {
+    const children = Array.from({ length: 5000 }, (_, i) => ({ platform: `linux/cpu${i}`, body: single }));
+    const port = ground({ source: indexBody(children), children: [single], variant: indexBody(children) });
+    expect(await climb(port, byTag('estargz'))).toMatchObject({ outcome: 'platform-missing' });
+    expect(port.asked.length).toBeLessThan(5);
+  });
+
+  test('a platform listed twice is compared once, by what runtimes pick', async () => {
+    const second = plain('second');
+    const source = indexBody([
+      { platform: 'linux/amd64', body: single },
+      { platform: 'linux/amd64', body: second },
+    ]);
+    const port = ground({ source, children: [single, second], variant: estargzImage('e', 2, { subject: S }) });
+    expect(await climb(port, byTag('estargz'))).toMatchObject({ outcome: 'accelerated' });
+  });
+});
