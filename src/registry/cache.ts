@@ -50,13 +50,15 @@ interface Call {
 export class CachedRegistry implements RegistryPort {
   readonly #inner: RegistryPort;
   readonly #clock: Clock;
-  readonly #metrics: Metrics;
+  readonly #questions;
   readonly #cache: LRUCache<string, Settled, Call>;
 
   constructor(inner: RegistryPort, { clock, metrics }: { clock: Clock; metrics: Metrics }) {
     this.#inner = inner;
     this.#clock = clock;
-    this.#metrics = metrics;
+    this.#questions = metrics.counter('harbinger_registry_cache_total', 'Questions to the registry cache.', {
+      result: ['hit', 'miss', 'bypass'],
+    });
     this.#cache = new LRUCache<string, Settled, Call>({
       max: MAX_ENTRIES,
       maxSize: MAX_BYTES,
@@ -108,7 +110,7 @@ export class CachedRegistry implements RegistryPort {
     const { signal, fresh = false } = call.options;
     const key = `${what} ${asker(call.options)}`;
     const known = fresh ? undefined : this.#cache.get(key);
-    this.#count(fresh ? 'bypass' : known === undefined ? 'miss' : 'hit');
+    this.#questions.inc({ result: fresh ? 'bypass' : known === undefined ? 'miss' : 'hit' });
     // Old but usable: answer now, ask anew for whoever comes next. A failure of that is remembered like any other.
     if (known !== undefined && known.freshUntil < this.#clock.now())
       void this.#cache.fetch(key, { context: call, forceRefresh: true });
@@ -134,12 +136,6 @@ export class CachedRegistry implements RegistryPort {
       const keepMs = keepFailureMs(error);
       return { entry: { error, freshUntil: this.#clock.now() + keepMs }, keepMs };
     }
-  }
-
-  #count(result: 'hit' | 'miss' | 'bypass'): void {
-    this.#metrics
-      .counter('harbinger_registry_cache_total', 'Questions to the registry cache.', { result: ['hit', 'miss', 'bypass'] })
-      .inc({ result });
   }
 }
 

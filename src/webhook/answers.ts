@@ -1,3 +1,4 @@
+import type { Outcome } from '../api/outcomes.js';
 import { format } from '../images/reference.js';
 import type { RegistryPort } from '../images/registry-port.js';
 import type { Clock } from '../observe/clock.js';
@@ -14,6 +15,19 @@ export interface Quarantine {
   messageOf: (variant: string) => string | undefined;
 }
 
+/** How long an answer is given again: the Pods of a gang come within it. What is cached below lives far longer. */
+const REPEAT_MS = 1_000;
+const MAX_KEPT = 2_000;
+/** These say how it is just now, and are found out anew by each Pod. */
+const PASSING: ReadonlySet<Outcome> = new Set(['registry-error', 'auth-denied', 'budget-exceeded', 'circuit-open']);
+
+interface Kept {
+  answer: Answer;
+  since: number;
+  /** Another one may be allowed to ask less. */
+  registry: RegistryPort;
+}
+
 /**
  * Finds answers at registries. Each distinct question is worked on once at a time however many Pods ask: a gang of 1,000 Pods
  * arrives within a second and asks the same. Facts are cached one level below, in the registry port.
@@ -21,6 +35,7 @@ export interface Quarantine {
 export class Answers {
   readonly #options: { registry: () => RegistryPort; clock: Clock; log: Log };
   readonly #running = new Map<string, Promise<Answer>>();
+  readonly #kept = new Map<string, Kept>();
 
   constructor(options: { registry: () => RegistryPort; clock: Clock; log: Log }) {
     this.#options = options;
@@ -28,23 +43,50 @@ export class Answers {
 
   /** The answers that come within `ms`, by key of the question; the others are missing. `quarantine` is that of the Pod's namespace. */
   ask(questions: readonly Question[], ms: number, quarantine?: Quarantine): Promise<Map<string, Answer>> {
-    return withinBudget(new Map(questions.map((q) => [q.key, this.#once(q, quarantine)])), ms, this.#options.clock);
+    const known = new Map<string, Answer>();
+    const open = new Map<string, Promise<Answer>>();
+    for (const question of questions) {
+      const id = quarantine === undefined ? question.key : `${question.key} ${quarantine.key}`;
+      const kept = this.#recall(id);
+      if (kept === undefined) open.set(question.key, this.#once(id, question, quarantine));
+      else known.set(question.key, kept);
+    }
+    if (open.size === 0) return Promise.resolve(known);
+    return withinBudget(open, ms, this.#options.clock).then((found) => new Map([...known, ...found]));
   }
 
-  #once(question: Question, quarantine: Quarantine | undefined): Promise<Answer> {
-    const key = quarantine === undefined ? question.key : `${question.key} ${quarantine.key}`;
-    const running = this.#running.get(key);
+  #recall(id: string): Answer | undefined {
+    const kept = this.#kept.get(id);
+    const age = kept === undefined ? NaN : this.#options.clock.now() - kept.since;
+    // A clock that was set back must not keep an answer for ever.
+    return age >= 0 && age < REPEAT_MS && kept?.registry === this.#options.registry() ? kept.answer : undefined;
+  }
+
+  #keep(id: string, kept: Kept): void {
+    this.#kept.delete(id);
+    const [oldest] = this.#kept.keys();
+    if (oldest !== undefined && this.#kept.size >= MAX_KEPT) this.#kept.delete(oldest);
+    if (!PASSING.has(kept.answer.outcome)) this.#kept.set(id, kept);
+  }
+
+  #once(id: string, question: Question, quarantine: Quarantine | undefined): Promise<Answer> {
+    const running = this.#running.get(id);
     if (running !== undefined) return running;
-    const started = this.#find(question, quarantine).finally(() => this.#running.delete(key));
-    this.#running.set(key, started);
+    const registry = this.#options.registry();
+    const started = this.#find(question, registry, quarantine).then((answer) => {
+      this.#running.delete(id);
+      this.#keep(id, { answer, since: this.#options.clock.now(), registry });
+      return answer;
+    });
+    this.#running.set(id, started);
     return started;
   }
 
-  async #find(question: Question, quarantine: Quarantine | undefined): Promise<Answer> {
+  async #find(question: Question, registry: RegistryPort, quarantine: Quarantine | undefined): Promise<Answer> {
     const { reference, policy } = question;
     try {
       const lookup = quarantine === undefined ? {} : { quarantined: quarantine.messageOf };
-      return (await findAnswer(question, this.#options.registry(), lookup)).answer;
+      return (await findAnswer(question, registry, lookup)).answer;
     } catch (err) {
       this.#options.log.error(
         { err, image: format(reference), policy: policy.name },

@@ -23,12 +23,21 @@ describe('createLog', () => {
     ['a token at the top', { token: 's3cret' }],
     ['a password in a list of registries', { config: { registry: { password: 's3cret' } } }],
     ['a docker config in a Secret', { secret: { data: { '.dockerconfigjson': 's3cret' } } }],
+    ['a header in any case', { response: { headers: { Authorization: 's3cret' } } }],
+    ['a token in a list', { hosts: [{ host: 'a' }, { token: 's3cret' }] }],
+    ['a password that an error carries', { err: Object.assign(new Error('no'), { options: { password: 's3cret' } }) }],
     ['a docker config in its data', { data: { '.dockercfg': 's3cret' } }],
   ])('never shows %s', (_name, fields) => {
     const [line] = captured((log) => log.info(fields, 'asked'));
     const text = JSON.stringify(line);
     expect(text).toContain('[redacted]');
     expect(text).not.toContain('s3cret');
+  });
+
+  test('leaves what it was given as it was', () => {
+    const fields = { registry: { host: 'r.example.com', password: 's3cret' } };
+    captured((log) => log.info(fields, 'asked'));
+    expect(fields.registry.password).toBe('s3cret');
   });
 
   test('never shows a signed address that an error carries', () => {

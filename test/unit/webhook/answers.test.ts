@@ -11,9 +11,9 @@ import { makePolicy } from '../rewrite/builders.js';
 
 const log = createLog({ level: 'silent', name: 'test' });
 
-function question(repository: string): Question {
+function question(repository: string, key = repository): Question {
   return {
-    key: repository,
+    key,
     reference: { registry: 'r.example', repository, tag: 'v1' },
     policy: makePolicy('p'),
     chain: [undefined],
@@ -60,6 +60,30 @@ describe('Answers', () => {
     expect([calls.length, new Set(found.map((f) => f.get('app')?.outcome))]).toEqual([1, new Set(['registry-error'])]);
     void answers.ask([question('app')], 1);
     expect(calls).toHaveLength(2);
+  });
+
+  test('an answer is given again for a second, to whoever asks the same of the same registries', async () => {
+    let now = 1_000_000;
+    const clock = { ...systemClock, now: () => now };
+    let registry = new MemoryRegistry().set('r.example/app:v1', manifestBody({ name: 'app' }));
+    const answers = new Answers({ registry: () => registry, clock, log });
+    const outcome = async (q = question('app')): Promise<string | undefined> =>
+      (await answers.ask([q], 1_000)).get(q.key)?.outcome;
+    const calls = async (act: () => Promise<unknown>): Promise<boolean> => {
+      const before = registry.asked.length;
+      await act();
+      return registry.asked.length > before;
+    };
+    expect(await outcome()).toBe('variant-missing');
+    now += 999;
+    expect(await calls(outcome)).toBe(false);
+    expect(await calls(() => outcome(question('app', 'another policy')))).toBe(true);
+    now += 1;
+    expect(await calls(outcome)).toBe(true);
+    now -= 10_000;
+    expect(await calls(outcome)).toBe(true);
+    registry = new MemoryRegistry();
+    expect(await outcome()).toBe('registry-error');
   });
 
   test('what does not come in time is missing, and what came is there', async () => {
