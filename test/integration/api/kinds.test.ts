@@ -65,6 +65,16 @@ describe('the API server with the generated manifests', () => {
       policy('bad', { variants: [{ format: 'estargz', discover: {} }] }),
       /exactly one of tagSuffix/,
     ],
+    [
+      'a Nydus image looked for in the index of the source',
+      policy('bad', { variants: [{ format: 'nydus', discover: { index: true } }] }),
+      /needs no rule, as nodes find it themselves/,
+    ],
+    [
+      'a repository in another registry',
+      policy('bad', { variants: [{ format: 'nydus', discover: { repositoryTemplate: 'other.example:5000/{repository}' } }] }),
+      /repositoryTemplate.*should match/,
+    ],
   ])('refuses %s and says why', async (_name, object, message) => {
     await expect(cluster.client.create(object)).rejects.toThrow(message);
   });
@@ -76,7 +86,11 @@ describe('the API server with the generated manifests', () => {
         target({ selector: {} }, 'other'),
       ]),
     );
-    await cluster.client.create(policy('twin', { mode: 'Audit', maxImageSize: '30Gi' }));
+    const variants = [
+      { format: 'zstdchunked', discover: { index: true } },
+      { format: 'nydus', discover: { repositoryTemplate: 'lazy/{repository}:{tag}-nydus' } },
+    ];
+    await cluster.client.create(policy('twin', { mode: 'Audit', maxImageSize: '30Gi', variants }));
   });
 
   test('status is written apart from spec', async () => {
