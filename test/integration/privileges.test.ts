@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { GRANTS, type Grants, type Rule } from '../../tools/generate/rbac.js';
 import type { AuditEvent } from '../cluster/audit.js';
-import { ClusterClient, isTrue, type ApiError } from '../cluster/client.js';
+import { ClusterClient, isTrue, type ApiError, type Raw } from '../cluster/client.js';
 import { Cluster } from '../cluster/cluster.js';
 import { notYet, until } from '../cluster/until.js';
 import { knobNames } from '../doubles/fake-kubelet/index.js';
@@ -96,6 +96,7 @@ describe('least privilege', () => {
     });
     await cluster.kueueQueue({ name: QUEUE, namespace: NS, quota: { cpu: '4' }, checks: [CHECK] });
     await checksAndPolicies();
+    await counted();
     await byHand();
     await held('warmed', '10m', async (end) => {
       await end();
@@ -124,6 +125,24 @@ describe('least privilege', () => {
       spec,
     });
     await cluster.client.watchUntil('kueue.x-k8s.io/v1beta2/AdmissionCheck', CHECK, (c) => isTrue(c, 'Active'));
+  }
+
+  /** A Pod that the policy decides about: the webhook counts it in the policy's status. */
+  async function counted(): Promise<void> {
+    const spec = { schedulerName: 'nobody', containers: [{ name: 'app', image: 'nothing:v1' }] };
+    const admit = (name: string): Promise<Raw> =>
+      cluster.client.create({ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: NS }, spec });
+    await until(
+      'the count of the policy',
+      async () => {
+        const { status } = await cluster.client.get('harbinger.dev/v1alpha1/AccelerationPolicy', 'all');
+        if (status?.decisions?.left > 0) return true;
+        // The policy may be younger than what the webhook knows.
+        await admit(`counted-${Date.now()}`);
+        return notYet(status);
+      },
+      { everyMs: 1_000 },
+    );
   }
 
   /** A prewarm whose time is over when it is warm: it is deleted. */
