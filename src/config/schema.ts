@@ -178,13 +178,14 @@ const nodes = z
 const capability = z
   .strictObject({
     format: z.enum(FORMATS).meta({ description: 'Format that these nodes run although plain nodes do not.' }),
-    nodeSelector: z
-      .record(z.string(), z.string())
-      .optional()
-      .meta({ description: 'Labels of nodes whose snapshotter reads the format, kept by whoever watches the snapshotter.' }),
-    runtimeClass: objectName
-      .optional()
-      .meta({ description: 'The nodes that scheduling.nodeSelector of this RuntimeClass selects, instead of nodeSelector.' }),
+    nodeSelector: z.record(z.string(), z.string()).optional().meta({
+      description:
+        'Labels of nodes whose snapshotter reads the format, kept by whoever watches the snapshotter. An empty map declares every node.',
+    }),
+    runtimeClass: objectName.optional().meta({
+      description:
+        'The nodes that scheduling.nodeSelector of this RuntimeClass selects, instead of nodeSelector; none while it selects by no label.',
+    }),
     condition: z.string().min(1).max(316).optional().meta({
       description: 'Node condition that has to be True as well, with a heartbeat that is young enough.',
     }),

@@ -9,6 +9,7 @@ import { WorkQueue } from '../kube/work-queue.js';
 import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
+import { classEssence } from '../placement/classify.js';
 import type { ActuatorOptions } from './actions.js';
 import { Actuator } from './actions.js';
 import { Caches } from './caches.js';
@@ -198,8 +199,12 @@ export class Manager {
     const plan = (): void => this.#plan();
     const all = (): void => this.reconsider();
     for (const cache of [nodes, pods, sets, rejections]) cache.onChange(plan);
-    for (const cache of [nodes, runtimeClasses, flavors])
-      cache.onChange(() => this.#queues.nodeClasses.addAfter(NODES, NODES_DELAY_MS));
+    const classes = (): void => this.#queues.nodeClasses.addAfter(NODES, NODES_DELAY_MS);
+    for (const cache of [runtimeClasses, flavors]) cache.onChange(classes);
+    // Heartbeats come from every node and change no class; how old they are is looked at by the clock.
+    nodes.onChange((_key, now, before) => {
+      if (classEssence(now) !== classEssence(before)) classes();
+    });
     accelerated.onChange((_key, now, before) => {
       if (now !== undefined && this.#failures.note(now, before)) this.#queues.nodeClasses.add(NODES);
     });

@@ -52,6 +52,13 @@ export function classify(input: ClassifyInput): Pick<NodeClasses, 'tracked' | 'c
   return { tracked, classes: groups.classes(tracked), notes };
 }
 
+/** What of a node decides about its class beside the age of heartbeats, as a text to compare. */
+export function classEssence(node: NodeFacts | undefined): string {
+  if (node === undefined) return '';
+  const { labels, taints, os, arch, conditions = {} } = node;
+  return JSON.stringify([labels, taints, os, arch, Object.keys(conditions)]);
+}
+
 /** Labels that no configuration names and that Pods may select by all the same: pools, zones, machine types. */
 function otherKeys(nodes: readonly NodeFacts[], tracked: readonly string[]): string[] {
   const values = new Map<string, Set<string>>();

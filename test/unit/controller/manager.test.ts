@@ -169,6 +169,16 @@ describe('a new leader', () => {
     expect(JSON.stringify(api.writes.find((w) => w.what === 'apply imageprewarms'))).toContain('h100');
   });
 
+  test('publishes what nodes there are', async () => {
+    const { api } = await lead([], { ...OBJECTS, [RESOURCE.nodes.plural]: [raw(cluster('n'), { status: {} })] });
+    const published = api.writes.filter((w) => w.what === 'apply configmaps');
+    expect(published.map((w) => JSON.stringify(w.body))).toEqual([expect.stringContaining('linux/amd64')]);
+  });
+  test('publishes nothing of nodes that it does not know yet', async () => {
+    const { api } = await lead([RESOURCE.nodes.plural]);
+    expect(api.writes.filter((w) => w.what === 'apply configmaps')).toEqual([]);
+  });
+
   // Each of them alone would make the gang look like another one; policies and configurations change what it is given.
   const needed = [
     RESOURCE.jobs,
