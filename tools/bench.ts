@@ -1,11 +1,15 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { footprint } from './bench/footprint.js';
 import type { Measurement } from './bench/results.js';
+import { webhook } from './bench/webhook.js';
 
 const OUT = '.out/bench';
 
 /** Each writes `.out/bench/NAME.json`. */
-const BENCHES: Readonly<Record<string, (say: (line: string) => void) => Promise<Measurement[]>>> = { footprint };
+const BENCHES: Readonly<Record<string, (say: (line: string) => void) => Promise<Measurement[]>>> = {
+  footprint,
+  webhook,
+};
 
 /** `make bench`: numbers with their spread. It judges nothing: a busy machine must not fail anybody's build. */
 async function main(only: readonly string[]): Promise<void> {
@@ -18,7 +22,7 @@ async function main(only: readonly string[]): Promise<void> {
     await writeFile(`${OUT}/${name}.json`, `${JSON.stringify({ schema: 1, node: process.version, results }, null, 2)}\n`);
     console.log(`\n${name}, Node ${process.version}: ${OUT}/${name}.json`);
     for (const r of results)
-      console.log(`  ${r.name.padEnd(20)} ${r.value} ${r.unit}  (${r.min} to ${r.max}, ${r.repeats} repeats)`);
+      console.log(`  ${r.name.padEnd(32)} ${r.value} ${r.unit}  (${r.min} to ${r.max}, ${r.repeats} repeats)`);
   }
 }
 

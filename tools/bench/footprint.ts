@@ -51,7 +51,7 @@ async function memory(say: (line: string) => void): Promise<Measurement[]> {
 }
 
 /** ps counts in KiB; a process that has gone is an error. */
-async function residentMb({ name, pid }: HarbingerProcess): Promise<number> {
+export async function residentMb({ name, pid }: HarbingerProcess): Promise<number> {
   const { stdout } = await run('ps', ['-o', 'rss=', '-p', String(pid)]);
   const kib = Number(stdout.trim());
   if (!(kib > 0)) throw new Error(`${name}: ps says "${stdout.trim()}" for process ${pid}`);
