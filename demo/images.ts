@@ -10,9 +10,11 @@ export interface DemoImages {
   /** What the blockers run; small. */
   blocker: string;
   /** Has an eStargz variant with a record of its source. */
-  accelerated: string;
-  /** Has no variant. */
-  plain: string;
+  estargz: string;
+  /** Has a zstd variant, which shows by its contents what it was made from. */
+  zstd: string;
+  /** Was built again under its tag since its eStargz variant was made. */
+  rebuilt: string;
   /** Pattern of the repositories that the policy offers variants for. */
   policyPattern: string;
   /** The puller by digest. */
@@ -34,15 +36,19 @@ export async function pushImages(host: string, settings: Settings, run: string):
   };
   const legs: Partial<Record<LegName, string>> = {};
   for (const leg of LEGS) legs[leg] = await put(await payloadImage(payload(leg, settings.imageBytes)), `legs/${leg}`);
-  const small = payload('app', 2 * MB);
-  const app = await payloadImage(small);
-  const accelerated = await put(app, 'show/app');
-  await put(await estargzVariant(app, small), 'show/app', 'v1-esgz');
+  const small = (seed: string): PayloadOptions => payload(seed, 2 * MB);
+  const app = await payloadImage(small('app'));
+  await put(await estargzVariant(app, small('app')), 'show/app', 'v1-esgz');
+  await put(await payloadImage({ ...small('tool'), format: 'zstd' }), 'show/tool', 'v1-zstd');
+  // Its conversion knows the first build only.
+  const firstBuild = await payloadImage(small('first build'));
+  await put(await estargzVariant(firstBuild, small('first build')), 'show/rebuilt', 'v1-esgz');
   return {
     legs: legs as Record<LegName, string>,
     blocker: await put(bare ? await payloadImage(payload('blocker', 1000)) : await busyboxImage(), 'blocker'),
-    accelerated,
-    plain: await put(await payloadImage(payload('plain', 2 * MB)), 'show/plain'),
+    estargz: await put(app, 'show/app'),
+    zstd: await put(await payloadImage(small('tool')), 'show/tool'),
+    rebuilt: await put(await payloadImage(small('second build')), 'show/rebuilt'),
     policyPattern: `${host}/show/**`,
     puller: await push(await pullerImage(), { host, repository: 'puller' }),
   };

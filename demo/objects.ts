@@ -80,13 +80,19 @@ export function gangJob({ name, image, pods, prewarm = false, unqueued = false }
   };
 }
 
-/** Offers the eStargz variant of everything in one repository. */
-export function estargzPolicy(repository: string): Draft {
+/** Offers two formats for everything in some repositories, the better one first. */
+export function variantsPolicy(repositories: string): Draft {
   return {
     apiVersion: API_VERSION,
     kind: 'AccelerationPolicy',
-    metadata: { name: 'estargz' },
-    spec: { match: { images: [repository] }, variants: [{ format: 'estargz', discover: { tagSuffix: '-esgz' } }] },
+    metadata: { name: 'show' },
+    spec: {
+      match: { images: [repositories] },
+      variants: [
+        { format: 'estargz', discover: { tagSuffix: '-esgz' } },
+        { format: 'zstd', discover: { tagSuffix: '-zstd' } },
+      ],
+    },
   };
 }
 

@@ -23,6 +23,7 @@ export const STEPS = [
   'cold-leg-measured',
   'warm-leg-measured',
   'pod-rewritten-to-estargz',
+  'pod-rewritten-to-zstd',
   'pod-left-alone-with-reason',
 ] as const;
 export type StepName = (typeof STEPS)[number];

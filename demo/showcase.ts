@@ -1,39 +1,51 @@
+import type { Format } from '../src/api/kinds/acceleration-policy.js';
 import { ANNOTATION } from '../src/api/names.js';
 import type { Decision } from '../src/api/outcomes.js';
 import { isRunning } from './gang-times.js';
 import type { Seen } from './gang-times.js';
-import { estargzPolicy, plainPod } from './objects.js';
+import { plainPod, variantsPolicy } from './objects.js';
+import type { StepName } from './report.js';
 import { NAMESPACE, STEP_DEADLINE_MS } from './settings.js';
 import { brief } from './stage.js';
 import type { Stage } from './stage.js';
 
-/** What the webhook does for Pods that nobody prewarmed: one is given a variant, one is left alone and says why. */
+/** What the webhook does for Pods that nobody prewarmed: two are given a variant of another format each, one is left alone and says why. */
 export async function showWebhook(stage: Stage): Promise<void> {
-  const { client, narrator, images, kubectl } = stage;
-  await client.apply(estargzPolicy(images.policyPattern));
+  const { client, images } = stage;
+  await client.apply(variantsPolicy(images.policyPattern));
+  await showVariant(stage, { name: 'with-estargz', image: images.estargz, format: 'estargz', step: 'pod-rewritten-to-estargz' });
+  await showVariant(stage, { name: 'with-zstd', image: images.zstd, format: 'zstd', step: 'pod-rewritten-to-zstd' });
 
-  const rewritten = await startPod(stage, 'with-variant', images.accelerated, (d) => d.outcome === 'accelerated');
-  if (rewritten.image === images.accelerated)
-    throw new Error(`the decision says accelerated, but the image is still ${rewritten.image}`);
-  narrator.step(
-    'pod-rewritten-to-estargz',
-    `a Pod with ${short(images.accelerated)} runs its ${rewritten.decision.format} variant ${rewritten.image.slice(-12)}: it records this source`,
-  );
-
-  const alone = await startPod(stage, 'without-variant', images.plain, (d) => d.outcome === 'variant-missing');
-  if (alone.image !== images.plain)
-    throw new Error(`the decision says ${alone.decision.outcome}, but the image became ${alone.image}`);
-  narrator.step(
+  const stale = await startPod(stage, 'with-stale-variant', images.rebuilt, (d) => d.outcome === 'variant-stale');
+  if (stale.image !== images.rebuilt)
+    throw new Error(`the decision says ${stale.decision.outcome}, but the image became ${stale.image}`);
+  stage.narrator.step(
     'pod-left-alone-with-reason',
-    `a Pod with ${short(images.plain)} is left alone: ${alone.decision.outcome}${alone.decision.message === undefined ? '' : ` (${alone.decision.message})`}`,
+    `a Pod with ${short(images.rebuilt)} is left alone: ${stale.decision.outcome}${stale.decision.message === undefined ? '' : ` (${stale.decision.message})`}`,
   );
+  await showDecision(stage, 'with-stale-variant');
+}
 
-  for (const name of ['with-variant', 'without-variant']) {
-    const jsonpath = `jsonpath={.metadata.annotations.${ANNOTATION.decisions.replaceAll('.', '\\.')}}`;
-    const { command, output } = await kubectl.show(['get', 'pod', name, '-n', NAMESPACE, '-o', jsonpath]);
-    narrator.output(command, output);
-    await client.delete('v1/Pod', `${NAMESPACE}/${name}`);
-  }
+interface Shown {
+  name: string;
+  image: string;
+  format: Format;
+  step: StepName;
+}
+
+async function showVariant(stage: Stage, { name, image, format, step }: Shown): Promise<void> {
+  const started = await startPod(stage, name, image, (d) => d.outcome === 'accelerated' && d.format === format);
+  if (started.image === image) throw new Error(`the decision says accelerated, but the image is still ${started.image}`);
+  const why = started.decision.message === undefined ? '' : `: ${started.decision.message}`;
+  stage.narrator.step(step, `a Pod with ${short(image)} runs ${started.image.slice(-12)}${why}`);
+  await showDecision(stage, name);
+}
+
+async function showDecision({ kubectl, narrator, client }: Stage, name: string): Promise<void> {
+  const jsonpath = `jsonpath={.metadata.annotations.${ANNOTATION.decisions.replaceAll('.', '\\.')}}`;
+  const { command, output } = await kubectl.show(['get', 'pod', name, '-n', NAMESPACE, '-o', jsonpath]);
+  narrator.output(command, output);
+  await client.delete('v1/Pod', `${NAMESPACE}/${name}`);
 }
 
 interface Started {

@@ -1,7 +1,7 @@
 export { writeArchive } from './archive.js';
 export { bytes, incompressible, sha256, type Content } from './content.js';
 export { buildImage, buildIndex, memoryBlob, type ImageOptions } from './image.js';
-export { estargzLayer, gzipLayer, type LayerOptions } from './layer.js';
+export { estargzLayer, gzipLayer, zstdLayer, type LayerOptions } from './layer.js';
 export {
   busyboxImage,
   busyboxLayer,

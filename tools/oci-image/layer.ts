@@ -4,6 +4,7 @@ import { Digester } from './content.js';
 import { estargzPieces, type EstargzFacts } from './estargz.js';
 import { tar, type Entry } from './tar.js';
 import { mediaTypes, type Layer } from './types.js';
+import { zstdStored } from './zstd.js';
 
 /** Layers up to this size are kept in memory; bigger ones are made again whenever they are read. */
 const KEEP_BYTES = 8 << 20;
@@ -15,19 +16,31 @@ export interface LayerOptions {
 
 /** An ordinary tar+gzip layer. */
 export async function gzipLayer(entries: readonly Entry[], options: LayerOptions = {}): Promise<Layer> {
+  return packedLayer(mediaTypes.layer, (raw) => gzipPieces(entries, options, raw));
+}
+
+/** A tar+zstd layer, stored: for content that no compressor shortens. */
+export async function zstdLayer(entries: readonly Entry[]): Promise<Layer> {
+  return packedLayer(mediaTypes.zstdLayer, (raw) => zstdStored(measured(entries, raw)));
+}
+
+async function packedLayer(
+  mediaType: string,
+  pieces: (raw?: Digester) => Iterable<Buffer> | AsyncIterable<Buffer>,
+): Promise<Layer> {
   const raw = new Digester();
   const packed = new Digester();
   const kept = new Keeper();
-  for await (const piece of gzipPieces(entries, options, raw)) {
+  for await (const piece of pieces(raw)) {
     packed.update(piece);
     kept.add(piece);
   }
   return {
-    mediaType: mediaTypes.layer,
+    mediaType,
     digest: packed.digest(),
     size: packed.size,
     diffId: raw.digest(),
-    open: () => kept.stream() ?? Readable.from(gzipPieces(entries, options)),
+    open: () => kept.stream() ?? Readable.from(pieces()),
   };
 }
 
@@ -61,16 +74,18 @@ export async function estargzLayer(entries: readonly Entry[], options: LayerOpti
 }
 
 async function* gzipPieces(entries: readonly Entry[], { level = 6 }: LayerOptions, raw?: Digester): AsyncGenerator<Buffer> {
-  const source = function* (): Generator<Buffer> {
-    for (const piece of tar(entries)) {
-      raw?.update(piece);
-      yield piece;
-    }
-  };
   const packer = createGzip({ level, chunkSize: 256 << 10 });
-  const input = Readable.from(source());
+  const input = Readable.from(measured(entries, raw));
   input.on('error', (error) => packer.destroy(error));
   yield* input.pipe(packer) as AsyncIterable<Buffer>;
+}
+
+/** The archive, with its digest taken on the way. */
+function* measured(entries: readonly Entry[], raw?: Digester): Generator<Buffer> {
+  for (const piece of tar(entries)) {
+    raw?.update(piece);
+    yield piece;
+  }
 }
 
 /** Keeps pieces until they are too many. */

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { bytes, incompressible } from './content.js';
 import { buildImage, type ImageOptions } from './image.js';
-import { estargzLayer, gzipLayer } from './layer.js';
+import { estargzLayer, gzipLayer, zstdLayer } from './layer.js';
 import { pullerBinary } from './puller.js';
 import type { Entry } from './tar.js';
 import { SOURCE_DIGEST, type Image, type Layer } from './types.js';
@@ -53,6 +53,8 @@ export async function pullerImage(): Promise<Image> {
   });
 }
 
+const BUILDERS = { gzip: gzipLayer, estargz: estargzLayer, zstd: zstdLayer } as const;
+
 export interface PayloadOptions extends Partial<ImageOptions> {
   /** Equal seeds give equal images; each leg of a measurement has its own. */
   seed: string;
@@ -62,7 +64,7 @@ export interface PayloadOptions extends Partial<ImageOptions> {
   files?: number;
   /** Number of layers; default 1. */
   split?: number;
-  format?: 'gzip' | 'estargz';
+  format?: keyof typeof BUILDERS;
   /** Without a shell, for fake nodes: nothing runs there. */
   bare?: boolean;
 }
@@ -70,7 +72,7 @@ export interface PayloadOptions extends Partial<ImageOptions> {
 /** An image of a given size that no compressor shortens: busybox below, then `/payload/LAYER/FILE`. */
 export async function payloadImage(options: PayloadOptions): Promise<Image> {
   const { seed, bytes: total, files = 20, split = 1, format = 'gzip', bare = false } = options;
-  const build = format === 'estargz' ? estargzLayer : gzipLayer;
+  const build = BUILDERS[format];
   const layers = bare ? [] : [await busyboxLayer(build)];
   for (let layer = 0; layer < split; layer++) {
     const size = Math.ceil(total / (files * split));

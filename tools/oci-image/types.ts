@@ -48,6 +48,7 @@ export const mediaTypes = {
   index: 'application/vnd.oci.image.index.v1+json',
   config: 'application/vnd.oci.image.config.v1+json',
   layer: 'application/vnd.oci.image.layer.v1.tar+gzip',
+  zstdLayer: 'application/vnd.oci.image.layer.v1.tar+zstd',
 } as const;
 
 /** Says of which manifest an accelerated image is the conversion; Harbinger trusts a variant only by this record. */

@@ -15,6 +15,7 @@ import {
   SOURCE_DIGEST,
   type Entry,
   type Layer,
+  zstdLayer,
 } from '../../../../tools/oci-image/index.js';
 
 const MIB = 1 << 20;
@@ -47,6 +48,22 @@ function untar(tar: Buffer): Map<string, { type: string; mode: number; link: str
   return members;
 }
 
+/** Content of a Zstandard frame of raw blocks, read by the letter of RFC 8878. */
+function unframe(frame: Buffer): Buffer {
+  expect(frame.readUInt32LE(0)).toBe(0xfd2fb528);
+  const pieces: Buffer[] = [];
+  for (let at = 6, last = false; !last;) {
+    const header = frame.readUIntLE(at, 3);
+    const [type, size] = [(header >> 1) & 3, header >> 3];
+    expect({ type, fits: size <= 128 << 10 }).toEqual({ type: 0, fits: true });
+    pieces.push(frame.subarray(at + 3, at + 3 + size));
+    last = (header & 1) === 1;
+    at += 3 + size;
+    if (last) expect(at).toBe(frame.length);
+  }
+  return Buffer.concat(pieces);
+}
+
 const long = `${'d'.repeat(90)}/${'f'.repeat(60)}`;
 const entries: Entry[] = [
   { name: 'bin', type: 'dir' },
@@ -59,13 +76,14 @@ const entries: Entry[] = [
 
 describe('layers', () => {
   test.each([
-    ['tar+gzip', gzipLayer],
-    ['eStargz', estargzLayer],
-  ])('of %s hold what was put in, and describe themselves truly', async (_, build) => {
+    ['tar+gzip', gzipLayer, gunzipSync],
+    ['eStargz', estargzLayer, gunzipSync],
+    ['tar+zstd', zstdLayer, unframe],
+  ])('of %s hold what was put in, and describe themselves truly', async (_, build, unpack) => {
     const layer: Layer = await build(entries, { level: 0 });
     const packed = await read(layer.open());
     expect({ size: packed.length, digest: sha256(packed) }).toEqual({ size: layer.size, digest: layer.digest });
-    const tar = gunzipSync(packed);
+    const tar = unpack(packed);
     expect(sha256(tar)).toBe(layer.diffId);
     const members = untar(tar);
     expect(members.get('bin/')).toMatchObject({ type: '5', mode: 0o755 });
