@@ -78,13 +78,13 @@ describe('the classes of nodes that the leading controller publishes', () => {
     expect(view.classes.filter((c) => c.platform === 'linux/arm64').map((c) => c.count)).toEqual([1]);
     expect(view.classes.flatMap((c) => c.taints.map((t) => t.key))).toEqual(['owner']);
     expect(view.notes).toEqual([expect.stringContaining('RuntimeClass lazy does not exist')]);
-  });
+  }, 30_000);
 
   test('let a Pod have what only some nodes read where it demands those nodes, and nowhere else', async () => {
     const view = await published('the capability', (v) => count(v, 'nydus') === 2);
     expect(obstacle(view, { nodeSelector: READY })).toBeUndefined();
     expect(obstacle(view, {})).toContain('of the 5 nodes that the Pod can land on are not known to run nydus');
-  });
+  }, 30_000);
 
   test('follow a label that comes and goes within seconds', async () => {
     const label = (value: string | null): Promise<unknown> =>
@@ -93,12 +93,12 @@ describe('the classes of nodes that the leading controller publishes', () => {
     await published('one capable node', (v) => count(v, 'nydus') === 1);
     await label('ready');
     await published('two capable nodes again', (v) => count(v, 'nydus') === 2);
-  });
+  }, 30_000);
 
   test('follow a sign of the snapshotter that is renewed', async () => {
     await paperNodes(cluster, [{ ...(NODES[4] as PaperNode), conditions: [sign(0)] }]);
     await published('the renewed node', (v) => count(v, 'overlaybd') === 2);
-  });
+  }, 30_000);
 
   test('follow a RuntimeClass that is made', async () => {
     await cluster.client.create({
@@ -111,7 +111,7 @@ describe('the classes of nodes that the leading controller publishes', () => {
     const view = await published('the nodes of the class', (v) => count(v, 'soci') === 2);
     expect(view.notes).toEqual([]);
     expect(view.capabilities).toContainEqual({ format: 'soci', nodeSelector: { obd: 'yes' } });
-  });
+  }, 30_000);
 
   test('name a variant that a node cannot pull, for the namespace of its Pod', async () => {
     const decisions = [
@@ -136,7 +136,7 @@ describe('the classes of nodes that the leading controller publishes', () => {
       ),
     );
     expect(counts.sort()).toEqual([0, 1]);
-  });
+  }, 30_000);
 
   test('are written by the leader alone, and only when they change or once a minute', async () => {
     const user = 'system:serviceaccount:harbinger-system:harbinger-controller';
@@ -147,7 +147,7 @@ describe('the classes of nodes that the leading controller publishes', () => {
       harbinger.controllers.map((c) => metric(c, 'harbinger_node_classes_published_timestamp_seconds')),
     );
     expect(stamps.filter((s) => s > 0)).toHaveLength(1);
-  });
+  }, 30_000);
 
   test('grow old when no controller lives, so that nothing is claimed of nodes, and the quarantine outlives all of them', async () => {
     await cluster.client.delete('v1/Pod', `${NS}/failing`, { gracePeriodSeconds: 0 });
