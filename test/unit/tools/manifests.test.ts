@@ -35,6 +35,15 @@ describe('RBAC', () => {
     }
   });
 
+  test('gets secrets of other namespaces only by a role that is bound to nobody', () => {
+    const role = of('ClusterRole').find((o) => o['metadata'].name === INSTALL.pullSecretsRole);
+    expect(role?.['rules']).toEqual([{ apiGroups: [''], resources: ['secrets', 'serviceaccounts'], verbs: ['get'] }]);
+    const bound = [...of('ClusterRoleBinding'), ...of('RoleBinding')].map((o) => o['roleRef'].name as string);
+    // The control: the roles of webhook and controller are.
+    expect(bound).toEqual(expect.arrayContaining([INSTALL.webhook, INSTALL.controller]));
+    expect(bound).not.toContain(INSTALL.pullSecretsRole);
+  });
+
   test('creates DaemonSets in the namespace of the installation only', () => {
     expect(rules.filter(([, r]) => r.resources.includes('daemonsets')).map(([, , where]) => where)).toEqual(['own']);
   });
@@ -49,7 +58,7 @@ describe('RBAC', () => {
 describe('webhook configuration', () => {
   const webhook = of('MutatingWebhookConfiguration')[0]?.['webhooks'][0];
 
-  test('sees new Pods only, fails open and answers in time', () => {
+  test('sees new Pods and what kubectl debug adds to them, fails open and answers in time', () => {
     expect(webhook).toMatchObject({
       failurePolicy: 'Ignore',
       timeoutSeconds: 3,
@@ -59,6 +68,13 @@ describe('webhook configuration', () => {
     });
     expect(webhook.rules).toEqual([
       { apiGroups: [''], apiVersions: ['v1'], resources: ['pods'], operations: ['CREATE'], scope: 'Namespaced' },
+      {
+        apiGroups: [''],
+        apiVersions: ['v1'],
+        resources: ['pods/ephemeralcontainers'],
+        operations: ['UPDATE'],
+        scope: 'Namespaced',
+      },
     ]);
   });
 
