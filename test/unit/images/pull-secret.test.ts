@@ -46,6 +46,22 @@ describe('which entry of a secret is for an image', () => {
     expect(userFor('r.example.com/x:1', entries)).toBe('host');
   });
 
+  test('the entries of all secrets are tried as one list, the secrets in order where keys are equal', () => {
+    const parsed = parseReference('r.example.com/team/app:1');
+    if (!parsed.ok) throw new Error(parsed.problem);
+    const secrets = [
+      { 'r.example.com': auth('first'), '*.example.com': auth('glob') },
+      { 'r.example.com': auth('second'), 'r.example.com/team': auth('team'), 'other.example.com': auth('no') },
+      { 'https://r.example.com/v2/': auth('first') },
+    ];
+    expect(credentialsFor(parsed.reference, secrets.map(config)).map(({ username }) => username)).toEqual([
+      'team',
+      'first',
+      'second',
+      'glob',
+    ]);
+  });
+
   test('the first secret that has one wins', () => {
     expect(
       userFor(
@@ -72,6 +88,94 @@ describe('how an entry holds its credential', () => {
     ['null', null, undefined],
   ])('%s', (_, entry, expected) => {
     expect(config({ 'r.example.com': entry }).entries.map((e) => e.credential)).toEqual(expected === undefined ? [] : [expected]);
+  });
+});
+
+test('R-23: every shape of a pull secret gives what a kubelet would use, and a broken one is named without its content', () => {
+  const [user, key] = ['u', '{"private_key":"a:b:c"}'];
+  const shapes: [string, string, unknown, string | undefined][] = [
+    ['only user name and password', 'reg.example', { username: user, password: 'p' }, 'p'],
+    ['only auth', 'reg.example', { auth: base64(`${user}:p`) }, 'p'],
+    ['a key of Google with colons', 'reg.example', { auth: base64(`_json_key:${key}`) }, key],
+    ['a scheme and a slash', 'https://reg.example/', { auth: base64(`${user}:p`) }, 'p'],
+    ['a port that the image has not', 'reg.example:5000', { auth: base64(`${user}:p`) }, undefined],
+    ['a glob', '*.example', { auth: base64(`${user}:p`) }, 'p'],
+    ['a path', 'reg.example/team', { auth: base64(`${user}:p`) }, 'p'],
+    ['the path of another', 'reg.example/other', { auth: base64(`${user}:p`) }, undefined],
+    ['an empty entry', 'reg.example', {}, undefined],
+    ['broken base64', 'reg.example', { auth: 'hunter2%%' }, undefined],
+    ['the token of docker login at a cloud', 'reg.example', { auth: base64('guid:'), identitytoken: 't' }, 't'],
+  ];
+  const parsed = parseReference('reg.example/team/app:1');
+  if (!parsed.ok) throw new Error(parsed.problem);
+  for (const [name, host, entry, expected] of shapes)
+    for (const secret of [
+      {
+        type: 'kubernetes.io/dockerconfigjson',
+        data: { '.dockerconfigjson': base64(JSON.stringify({ auths: { [host]: entry } })) },
+      },
+      { type: 'kubernetes.io/dockercfg', data: { '.dockercfg': base64(JSON.stringify({ [host]: entry })) } },
+    ]) {
+      const keyring = parsePullSecret(secret);
+      const found = credentialsFor(parsed.reference, [keyring])[0];
+      expect([name, found?.identityToken ?? found?.password]).toEqual([name, expected]);
+      expect(keyring.problems.join()).not.toContain('hunter2');
+      expect(keyring.problems).toHaveLength(/empty|broken/.test(name) ? 1 : 0);
+    }
+  // Docker Hub's own key, whose images carry another host.
+  expect(userFor('nginx:1', { 'https://index.docker.io/v1/': auth('hub') })).toBe('hub');
+});
+
+describe('for any entries', () => {
+  const label = fc.constantFrom('a', 'b', 'ab', 'c1');
+  const glob = fc.constantFrom('a', 'b', '*', 'a*', '?', '*b', 'c?');
+  const port = fc.constantFrom('', ':5000');
+  const host = (part: fc.Arbitrary<string>) => fc.tuple(part, part, port).map(([x, y, p]) => `${x}.${y}${p}`);
+  const path = fc.array(label, { maxLength: 3 }).map((parts) => parts.join('/'));
+  const entry = fc.tuple(host(glob), path).map(([h, p]) => (p === '' ? h : `${h}/${p}`));
+  const image = fc.tuple(host(label), fc.array(label, { minLength: 1, maxLength: 3 })).map(([h, p]) => `${h}/${p.join('/')}`);
+
+  /** As the rules read, without care for time: each glob as a regular expression over one label. */
+  function model(name: string, keys: readonly string[]): string[] {
+    const [registry = '', ...rest] = name.split('/');
+    const fits = (key: string): boolean => {
+      const [pattern = '', ...prefix] = key.split('/');
+      const source = pattern.replace(/[.]/g, '\\.').replace(/[*]/g, '[^.:]*').replace(/[?]/g, '[^.:]');
+      return new RegExp(`^${source}$`).test(registry) && rest.join('/').startsWith(prefix.join('/'));
+    };
+    return [...new Set(keys.filter(fits))].sort().reverse();
+  }
+
+  test('those that match are the ones of a simple model, in its order', () => {
+    fc.assert(
+      fc.property(image, fc.uniqueArray(entry, { maxLength: 8 }), fc.nat(), (name, keys, cut) => {
+        const parsed = parseReference(name);
+        if (!parsed.ok) throw new Error(parsed.problem);
+        const at = cut % (keys.length + 1);
+        const secrets = [keys.slice(0, at), keys.slice(at)].map((some) =>
+          config(Object.fromEntries(some.map((k) => [k, auth(k.replaceAll(':', '!'))]))),
+        );
+        const found = credentialsFor(parsed.reference, secrets).map(({ username }) => username.replaceAll('!', ':'));
+        expect(found).toEqual(model(name, keys));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('broken input never throws and never shows a part of it', () => {
+    const parsed = parseReference('r.example.com/a:1');
+    if (!parsed.ok) throw new Error(parsed.problem);
+    fc.assert(
+      fc.property(fc.oneof(fc.json(), fc.string(), fc.base64String()), fc.boolean(), (text, encoded) => {
+        const data = encoded ? base64(text) : text;
+        for (const key of ['.dockerconfigjson', '.dockercfg']) {
+          const keyring = parsePullSecret({ data: { [key]: data } });
+          expect(Array.isArray(credentialsFor(parsed.reference, [keyring]))).toBe(true);
+        }
+        parseDockerConfig(JSON.stringify({ auths: text }));
+      }),
+      { numRuns: 300 },
+    );
   });
 });
 

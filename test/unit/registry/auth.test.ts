@@ -217,6 +217,39 @@ describe('basic authentication', () => {
   });
 });
 
+describe("Harbinger's own credential", () => {
+  const exec = { command: '/bin/true', args: [], env: {}, timeoutSeconds: 1 };
+  const setup = (forPods: boolean) => {
+    double.handler = withTokens({ challenge: 'Basic realm="r"', opens: (a) => a === BASIC });
+    return clientOf({ registries: [listed(double.host, { credential: { exec, forPods } })], credential: CREDENTIAL });
+  };
+
+  test.each([
+    [true, true, true],
+    [true, false, true],
+    [false, false, true],
+    [false, true, false],
+  ])('with forPods: %s serves a question for a Pod (%s): %s', async (forPods, forPod, serves) => {
+    const asked = setup(forPods).manifest(ref(`${double.host}/a/b:1`), { forPod });
+    if (serves) expect(await asked).toMatchObject({ kind: 'manifest' });
+    else
+      expect(await failure(asked)).toMatchObject({
+        outcome: 'auth-denied',
+        message: expect.stringContaining('not used for Pods (credential.forPods is false)'),
+      });
+    expect(double.requests.some(({ authorization }) => authorization === BASIC)).toBe(serves);
+  });
+
+  test('does not stand in for that of a Pod which is denied', async () => {
+    const client = setup(true);
+    const wrong = { username: 'pod', password: 'wrong' };
+    expect(await failure(client.manifest(ref(`${double.host}/a/b:1`), { credential: wrong }))).toMatchObject({
+      outcome: 'auth-denied',
+    });
+    expect(double.requests.some(({ authorization }) => authorization === BASIC)).toBe(false);
+  });
+});
+
 describe('redirects', () => {
   test('to another host go without the credential', async () => {
     const other = await RegistryDouble.start((_, response) => response.writeHead(200).end(MANIFEST));

@@ -140,6 +140,37 @@ describe('answers are not shared where they must not be', () => {
   });
 });
 
+test('no answer is older than its time, whoever asks when', async () => {
+  const step = fc.record({
+    waitMs: fc.integer({ min: 0, max: 45_000 }),
+    moves: fc.boolean(),
+    by: fc.constantFrom('tag', 'digest'),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 20 }), async (steps) => {
+      const { clock, port, cached } = setup();
+      // When each body stopped to be what the tag leads to.
+      const replaced = new Map<string, number>();
+      let current = manifestBody({ name: '0' });
+      port.set(IMAGE, current);
+      for (const [i, { waitMs, moves, by }] of steps.entries()) {
+        clock.advance(waitMs);
+        if (moves) {
+          replaced.set(bodyDigest(current), clock.now());
+          current = manifestBody({ name: `${i + 1}` });
+          port.set(IMAGE, current);
+        }
+        const name = by === 'tag' ? IMAGE : `r.example.com/a@${bodyDigest(current)}`;
+        const { digest } = await cached.manifest(ref(name));
+        await new Promise(setImmediate);
+        const age = clock.now() - (replaced.get(digest) ?? clock.now());
+        expect(age).toBeLessThanOrEqual(by === 'tag' ? TTL_MS.tag + TTL_MS.tagStale : 0);
+      }
+    }),
+    { numRuns: 100 },
+  );
+});
+
 describe('a caller', () => {
   test('may ask past the cache, and its answer is remembered for all', async () => {
     const { port, digest } = setup();
@@ -189,6 +220,18 @@ test('hits, misses and calls past the cache are counted', async () => {
   await digest({ fresh: true });
   const text = await metrics.text();
   for (const result of ['hit', 'miss', 'bypass']) expect(text).toContain(`harbinger_registry_cache_total{result="${result}"} 1`);
+});
+
+test('long lists of referrers push each other out too', async () => {
+  const { port, cached } = setup();
+  const annotations = { filler: 'x'.repeat(3_000_000) };
+  port.referrersAnswer = { referrers: [{ digest: digestOf('r'), mediaType: 'm', size: 1, annotations }] };
+  for (let i = 0; i < 40; i += 1) await cached.referrers(ref(IMAGE), digestOf(`${i}`));
+  port.asked.length = 0;
+  await cached.referrers(ref(IMAGE), digestOf('39'));
+  expect(port.asked).toHaveLength(0);
+  await cached.referrers(ref(IMAGE), digestOf('0'));
+  expect(port.asked).toHaveLength(1);
 });
 
 test('huge manifests push each other out instead of filling the memory', async () => {
