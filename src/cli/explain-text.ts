@@ -1,15 +1,11 @@
-import type { Format } from '../api/kinds/acceleration-policy.js';
 import { changesImage } from '../api/outcomes.js';
 import type { Step } from '../images/variant.js';
-import type { Landing } from '../placement/landing.js';
 import type { PatchOp } from '../rewrite/patch.js';
-import type { Explanation, PodExplanation } from './explain.js';
+import type { Explanation, NodesSeen, PodExplanation } from './explain.js';
 import { drawTree, leaf } from './tree.js';
 import type { Branch } from './tree.js';
 
 const MARK: Readonly<Record<Step['verdict'], string>> = { yes: '✓', no: '✗', unknown: '?', skip: '-' };
-/** Formats of which some images run on capable nodes only; plain nodes run the others. */
-const NODE_BOUND: ReadonlySet<string> = new Set<Format>(['nydus', 'overlaybd']);
 /** Longest value of a patch that is printed whole; `-o json` has all of it. */
 const MAX_VALUE = 160;
 
@@ -19,11 +15,11 @@ export function renderTree(explanation: Explanation): string {
 }
 
 /** One Pod: where it can land, the ladder of each image, and the patch. `title` says whose Pod it is. Ends with a newline. */
-export function renderPod(title: string, { landing, containers, patch }: PodExplanation): string {
+export function renderPod(title: string, { nodes, containers, patch }: PodExplanation): string {
   const images = containers.map((c) => ({ text: `${c.decision.container}: ${c.decision.source}`, children: ladder(c) }));
   return drawTree({
     text: title,
-    children: [...(landing === undefined ? [] : [nodes(landing)]), ...images, patchBranch(patch)],
+    children: [nodesBranch(nodes), ...images, patchBranch(patch)],
   });
 }
 
@@ -72,16 +68,9 @@ function duration(ms: number | undefined): string {
   return ms < 1 ? ' [< 1 ms]' : ` [${Math.round(ms)} ms]`;
 }
 
-function nodes({ platforms, now, later }: Landing): Branch {
-  const where = platforms === undefined ? 'platforms not known' : platforms.join(', ');
-  // Most obstacles are one for all formats.
-  const texts = new Map<string, string[]>();
-  for (const [format, text] of Object.entries({ ...later, ...now }))
-    if (NODE_BOUND.has(format)) texts.set(text, [...(texts.get(text) ?? []), format]);
-  return {
-    text: `nodes: ${where}`,
-    children: [...texts].map(([text, formats]) => leaf(`✗ ${formats.join(', ')}  ${text}`)),
-  };
+function nodesBranch({ platforms, obstacles }: NodesSeen): Branch {
+  const children = Object.entries(obstacles).map(([format, text]) => leaf(`✗ ${format}  ${text}`));
+  return { text: `nodes: ${platforms === undefined ? 'platforms not known' : platforms.join(', ')}`, children };
 }
 
 function patchBranch(patch: readonly PatchOp[]): Branch {

@@ -1,10 +1,12 @@
 import type { Json } from '../api/json.js';
+import type { Format } from '../api/kinds/acceleration-policy.js';
 import { LABEL } from '../api/names.js';
 import type { Decision } from '../api/outcomes.js';
 import { formatBytes } from '../api/quantity.js';
 import { format, parseReference } from '../images/reference.js';
 import type { RegistryPort } from '../images/registry-port.js';
 import type { Step } from '../images/variant.js';
+import { obstacleTo } from '../placement/landing.js';
 import type { Landing } from '../placement/landing.js';
 import { findAnswer } from '../rewrite/answer.js';
 import type { Finding } from '../rewrite/answer.js';
@@ -36,13 +38,20 @@ export interface Explanation {
   sizeBytes?: number;
 }
 
+/** Where a Pod can land, as far as it is known and decides anything. */
+export interface NodesSeen {
+  /** `linux/amd64`; absent where they are not known. */
+  platforms?: readonly string[];
+  /** Why nodes of now or later may be unable to run a format that policies name and plain nodes cannot run. */
+  obstacles: Readonly<Record<string, string>>;
+}
+
 /** What would become of a Pod. */
 export interface PodExplanation {
   namespace: string;
   /** Why the webhook would not look at the Pod at all; the rest says what it would do if it did. */
   unseen?: string;
-  /** Where the Pod can land, as far as it is known. */
-  landing?: Landing;
+  nodes: NodesSeen;
   containers: readonly Explanation[];
   /** The RFC 6902 patch that the API server would be given; empty where the Pod stays as it is. */
   patch: readonly PatchOp[];
@@ -69,10 +78,12 @@ export class Explainer {
     const namespace = await ground.namespace(question.namespace);
     const unseen = whyUnseen(ground, namespace);
     const common = { namespace: namespace.name, ...(unseen === undefined ? {} : { unseen }) };
+    const landing = ground.landing(pod.raw);
+    const nodes = nodesSeen(landing, ground.policies);
     const skip = skipPod(pod, namespace);
     if (skip !== undefined) {
       const patch = skip.untouchable === true || unseen !== undefined ? [] : forgetDecisions(pod);
-      return { ...common, containers: pod.containers.map((c) => skipped(c, skip)), patch };
+      return { ...common, nodes, containers: pod.containers.map((c) => skipped(c, skip)), patch };
     }
     const situation = await this.#situation({ ...question, pod: raw }, pod, namespace);
     const findings = await this.#find(question.namespace, questionsOf(situation));
@@ -80,7 +91,7 @@ export class Explainer {
     const verdicts = decide(situation, answers);
     const containers = verdicts.map((verdict) => this.#explain(verdict, situation, findings));
     const patch = unseen === undefined ? buildPatch(pod, verdicts) : [];
-    return { ...common, ...(situation.landing === undefined ? {} : { landing: situation.landing }), containers, patch };
+    return { ...common, nodes, containers, patch };
   }
 
   async #situation(question: PodQuestion, pod: PodView, namespace: NamespaceFacts): Promise<Situation> {
@@ -128,6 +139,19 @@ export class Explainer {
       ...(sizeBytes === undefined ? {} : { sizeBytes }),
     };
   }
+}
+
+/** Formats of which some images run on capable nodes only; of all others plain nodes run every image. */
+const NODE_BOUND: readonly Format[] = ['nydus', 'overlaybd'];
+
+function nodesSeen(landing: Landing | undefined, policies: readonly Policy[]): NodesSeen {
+  const named = NODE_BOUND.filter((f) => policies.some(({ spec }) => spec.variants.some(({ format }) => format === f)));
+  const obstacles = named.flatMap((f) => {
+    const obstacle = obstacleTo(f, landing, false);
+    return obstacle === undefined ? [] : [[f, obstacle] as const];
+  });
+  const platforms = landing?.platforms;
+  return { ...(platforms === undefined ? {} : { platforms }), obstacles: Object.fromEntries(obstacles) };
 }
 
 /** A Pod with one container: the rest decides nothing, as opt-outs of a real Pod are for its own annotations to tell. */

@@ -183,7 +183,7 @@ async function write(context: Context, { of, image, descriptor, format: found }:
   const how =
     pushed.how === 'api'
       ? 'the registry lists it by its referrers API'
-      : 'the registry has no referrers API: listed by fallback tag';
+      : 'the registry did not say that it lists referrers, so it is listed by the fallback tag as well';
   return { ...base, result: 'pushed', detail: `${how}; ${proof.detail}`, record: pushed.digest };
 }
 

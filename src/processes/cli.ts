@@ -29,7 +29,6 @@ function groundFlags(command: Command): Command {
       '-p, --policy <file>',
       'AccelerationPolicy objects of a file or folder, instead of those of a cluster; repeatable',
       append,
-      [],
     )
     .option('-l, --namespace-label <key=value>', 'label that namespaces are taken to have; repeatable', label)
     .option('--platform <os/arch>', 'platform of the nodes, instead of what is known of them; repeatable', platform)

@@ -63,11 +63,11 @@ function only<T extends PodExplanation>(image: string | undefined, pods: readonl
 }
 
 function imageText(pod: PodExplanation, notes: readonly string[], output: ExplainFlags['output']): string {
-  const { unseen, landing } = pod;
+  const { unseen, nodes } = pod;
   const [explanation] = pod.containers;
   if (explanation === undefined) throw new Error('a Pod with one container has no decision');
   if (output === 'tree') return renderNotes(notes, unseen) + renderTree(explanation);
-  return printed({ notes, ...(unseen === undefined ? {} : { unseen }), ...data(explanation), landing }, output);
+  return printed({ notes, ...(unseen === undefined ? {} : { unseen }), ...data(explanation), nodes }, output);
 }
 
 function podsText(
