@@ -49,7 +49,7 @@ const credential = z
         env: z
           .record(z.string(), z.string())
           .default({})
-          .meta({ description: 'Environment variables beside those of Harbinger.' }),
+          .meta({ description: 'Environment variables that are added to those of Harbinger.' }),
         timeoutSeconds: z.int().min(1).max(60).default(10).meta({ description: 'The plugin is ended after this time.' }),
       })
       .optional()
@@ -59,7 +59,7 @@ const credential = z
       }),
     forPods: z.boolean().default(true).meta({
       description:
-        "False: images of Pods are looked up with the Pods' own secrets or without any, so that Harbinger's rights show nobody a digest or a variant of a private image.",
+        "False: images of Pods are looked up with the Pods' own secrets or without any, so that Harbinger's rights show nobody a digest or a variant of a private image. Images that a gang is warmed with are looked up by Harbinger for itself.",
     }),
   })
   .refine((c) => (c.dockerConfigFile === undefined) !== (c.exec === undefined), 'exactly one of dockerConfigFile and exec');
@@ -75,13 +75,16 @@ const registry = z
       .string()
       .min(1)
       .optional()
-      .meta({ description: 'PEM file with the authorities to trust for this registry, instead of those of the system.' }),
+      .meta({ description: 'PEM file with the authorities to trust for this registry, instead of those of the system; read again when it changes.' }),
     plainHTTP: z.boolean().default(false).meta({ description: 'The registry speaks HTTP without TLS.' }),
     allowLocalAddresses: z.boolean().default(false).meta({
       description:
         'The host may resolve to a loopback or link-local address; refused otherwise, because the metadata service of a cloud is one.',
     }),
-    mirrors: z.array(host).max(8).default([]).meta({ description: 'Hosts that are asked first, in this order.' }),
+    mirrors: z.array(host).max(8).default([]).meta({
+      description:
+        'Hosts that are asked first, in this order; any failure leads to the next. List a mirror as a registry too where it needs a caFile, plainHTTP or a credential: it is never sent that of this registry.',
+    }),
     credential: credential.optional().meta({ description: "Harbinger's own read-only credential; exactly one source." }),
   })
   .meta({ description: 'What to know of one registry.' });
