@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { mkdir, readFile, rm } from 'node:fs/promises';
-import { canRunRealNodes, examine } from '../test/cluster/doctor.js';
+import { canRunRealNodes, examine, lazyNodesObstacle } from '../test/cluster/doctor.js';
 import { ensurePackages } from '../test/cluster/packages/index.js';
-import { CONTROL_PLANE_TOOLS, ensureTools, LAZY_NODE_TOOLS, missingTools, REAL_NODE_TOOLS } from '../test/cluster/tools.js';
+import { CONTROL_PLANE_TOOLS, ensureTools, LAZY_NODE_TOOLS, REAL_NODE_TOOLS } from '../test/cluster/tools.js';
 import { CASE_SUITES } from './testing/cases.js';
 import { checkCases } from './testing/check-cases.js';
 import type { Machine, Suite } from './testing/suites.js';
@@ -28,11 +28,10 @@ let interrupted = false;
 function look(askedFor: boolean): Machine {
   const go = examine().find((f) => f.what === 'Go' && f.verdict === 'missing');
   const real = canRunRealNodes();
-  const lazy = askedFor ? [] : missingTools(LAZY_NODE_TOOLS);
   return {
     clusters: go && `${go.what}: ${go.found} (${go.fix ?? ''})`,
     realNodes: real.ok ? undefined : real.why,
-    lazyNodes: lazy.length === 0 ? undefined : `not built: ${lazy.join(', ')}; make test-formats builds them (15 min, once)`,
+    lazyNodes: lazyNodesObstacle({ build: askedFor }),
   };
 }
 

@@ -3,9 +3,10 @@ import { accessSync, constants, existsSync, readFileSync, statfsSync } from 'nod
 import { totalmem } from 'node:os';
 import { dirname } from 'node:path';
 import { localAddresses } from './leases.js';
+import { cargo } from './cargo.js';
 import { isDebian, missingPackages } from './packages/index.js';
 import { cacheRoot } from './paths.js';
-import { REAL_NODE_TOOLS, CONTROL_PLANE_TOOLS, missingTools } from './tools.js';
+import { CONTROL_PLANE_TOOLS, LAZY_NODE_TOOLS, missingTools, REAL_NODE_TOOLS } from './tools.js';
 
 /** What was found about one need of the test ground. `fix` is there when `verdict` is not ok. */
 export interface Finding {
@@ -21,7 +22,7 @@ const GIB = 2 ** 30;
 
 /** Looks at this machine; changes nothing. */
 export function examine(): Finding[] {
-  return [node(), go(), toolCache(), disk(), memory(), ...(process.platform === 'linux' ? linux() : [notLinux()])];
+  return [node(), go(), toolCache(), lazyNodes(), disk(), memory(), ...(process.platform === 'linux' ? linux() : [notLinux()])];
 }
 
 /** Whether suites on real nodes (kubelet and containerd in network namespaces) can run here, and if not, why. */
@@ -30,6 +31,20 @@ export function canRunRealNodes(): { ok: boolean; why: string } {
   const missing = findings.filter((f) => f.verdict === 'missing');
   if (missing.length === 0) return { ok: true, why: 'root on Linux with network namespaces, overlayfs and cgroups' };
   return { ok: false, why: missing.map((f) => `${f.what}: ${f.found}${f.fix ? ` (${f.fix})` : ''}`).join('; ') };
+}
+
+/**
+ * Why the suite on nodes that load images lazily cannot run here as it is, besides what real nodes need; undefined if it can. `build` is
+ * for a run that may take the time to build what is missing.
+ */
+export function lazyNodesObstacle({ build }: { build: boolean }): string | undefined {
+  if (!existsSync('/dev/fuse')) return 'no /dev/fuse: load the kernel module fuse, and let a container have the device';
+  const missing = missingTools(LAZY_NODE_TOOLS);
+  if (missing.length === 0) return undefined;
+  if (!build) return `not built: ${missing.join(', ')}; make test-formats builds them (15 min, once)`;
+  return missing.includes('nydusd') && cargo() === undefined
+    ? 'no cargo, which builds Nydus: install Rust (rustup.rs)'
+    : undefined;
 }
 
 /** The findings as text, worst last so that it stands next to the prompt. */
@@ -87,6 +102,18 @@ function toolCache(): Finding {
     verdict: 'warn',
     found: `${missing.length} of ${REAL_NODE_TOOLS.length} not built yet: ${missing.join(', ')}`,
     fix: 'the first make demo or make test builds them: 10 to 15 minutes and 7 GB on two cores',
+  };
+}
+
+function lazyNodes(): Finding {
+  const why = lazyNodesObstacle({ build: false });
+  if (why === undefined) return { what: 'lazy nodes', verdict: 'ok', found: '/dev/fuse, snapshotters and Nydus are there' };
+  const stop = lazyNodesObstacle({ build: true });
+  return {
+    what: 'lazy nodes',
+    verdict: 'warn',
+    found: stop ?? why,
+    fix: 'only make test-formats needs them; make test leaves them out',
   };
 }
 
