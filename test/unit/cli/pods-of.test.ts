@@ -52,7 +52,7 @@ const CASES: Case[] = [
 ];
 
 describe('Pods are found in', () => {
-  test.each(CASES)('%s', (_, apiVersion, kind, spec, paths, owner) => {
+  test.each(CASES)('%s', (...[, apiVersion, kind, spec, paths, owner]) => {
     const found = podsOf({ apiVersion, kind, metadata: { name: 'n', namespace: 'ns' }, spec });
     expect(found.map(({ path }) => path)).toEqual(paths);
     for (const { pod } of found)
