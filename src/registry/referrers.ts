@@ -17,6 +17,8 @@ const MAX_HOSTS = 1000;
 const MAX_PAGES = 20;
 const MAX_ENTRIES = 2000;
 const MAX_BYTES = 8 * 1024 * 1024;
+/** Type of a config that holds nothing, which therefore says nothing of the artifact either. */
+const EMPTY_TYPE = 'application/vnd.oci.empty.v1+json';
 
 /** What the API said: a list, or why there is none. */
 type Listed = Page | { absent: string };
@@ -123,11 +125,20 @@ function nextPage({ headers, url }: Reply): URL | undefined {
   return next.host === url.host && next.protocol === url.protocol && next.pathname.startsWith('/v2/') ? next : undefined;
 }
 
-/** The first one of a digest wins, and the API comes first: it fills in artifact types that old tags lack. */
+/** By digest. What one list leaves out of an entry the other one may have: some registries put an empty config's type for a type. */
 function merge({ entries, cut }: Page, tagged: readonly Descriptor[] = []): Page {
   const found = new Map<string, Descriptor>();
-  for (const entry of [...entries, ...tagged]) if (!found.has(entry.digest)) found.set(entry.digest, entry);
+  for (const entry of [...entries, ...tagged]) {
+    const known = found.get(entry.digest);
+    found.set(entry.digest, known === undefined ? entry : combine(known, entry));
+  }
   return { entries: [...found.values()], cut };
+}
+
+function combine(first: Descriptor, second: Descriptor): Descriptor {
+  const says = [first, second].map(({ artifactType }) => artifactType).find((type) => type !== undefined && type !== EMPTY_TYPE);
+  const annotations = { ...second.annotations, ...first.annotations };
+  return { ...first, annotations, ...(says === undefined ? {} : { artifactType: says }) };
 }
 
 function fromApi(host: string, digest: string, { entries, cut }: Page): ReferrersFact {

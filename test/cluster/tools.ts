@@ -75,6 +75,12 @@ const GROUPS: Group[] = [
   },
   {
     kind: 'go',
+    module: 'registry',
+    ldflags: '-s -w',
+    tools: [{ name: 'referrers-registry', package: '.', weight: 3 }],
+  },
+  {
+    kind: 'go',
     module: 'nydus',
     ldflags: '-s -w',
     tools: [
