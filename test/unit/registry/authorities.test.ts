@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import { Pki } from '../../cluster/pki.js';
+import { Pki, type KeyPair } from '../../cluster/pki.js';
 import { manifestBody } from '../images/support.js';
 import { TestClock, clientOf, closeClients, failure, listed, ref, spokenLog } from './support.js';
 
@@ -13,8 +13,11 @@ const MANIFEST = JSON.stringify(manifestBody({ name: 'good' }));
 let directory: string;
 let server: Server;
 let [first, second]: Pki[] = [];
+const certificates = new Map<Pki | undefined, KeyPair>();
+// Signing is slow on a busy machine, so each authority does it once.
 beforeAll(async () => {
   [first, second] = [await Pki.create('first'), await Pki.create('second')];
+  for (const pki of [first, second]) certificates.set(pki, pki.issue({ commonName: 'registry', addresses: ['127.0.0.1'] }));
 }, 60_000);
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'authorities-'));
@@ -28,7 +31,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-const certificate = (pki: Pki | undefined) => pki?.issue({ commonName: 'registry', addresses: ['127.0.0.1'] }) ?? {};
+const certificate = (pki: Pki | undefined): Partial<KeyPair> => certificates.get(pki) ?? {};
 
 test('authorities are read again when their file changes, and a bad file leaves the last good one in use', async () => {
   const caFile = join(directory, 'ca.pem');
