@@ -29,7 +29,7 @@ const exec = { command: '/bin/true', args: [], env: {}, timeoutSeconds: 1 };
 /** Each host has an entry of its own, as doubles speak plain HTTP. */
 function setup(more: Partial<Parameters<typeof stackOf>[0]> = {}, mirror: Parameters<typeof listed>[1] = {}) {
   const registries = [listed(registry.host, { mirrors: hosts() }), ...hosts().map((host) => listed(host, mirror))];
-  return stackOf({ registries, timeoutMs: 300, ...more });
+  return stackOf({ registries, timeoutMs: 1500, ...more });
 }
 
 describe('mirrors', () => {
@@ -110,7 +110,7 @@ describe('mirrors', () => {
 
   test('that are switched off are left out, and those that are not listed are asked with TLS', async () => {
     const registries = [listed(registry.host, { mirrors: hosts() }), listed(hosts()[0]!, { allow: false })];
-    const { port } = stackOf({ registries, timeoutMs: 300 });
+    const { port } = stackOf({ registries, timeoutMs: 1500 });
     expect(await port.manifest(image())).toMatchObject({ digest: bodyDigest(own!) });
     // Nothing that a plain server could read arrived.
     expect(mirrors.flatMap(({ lines }) => lines)).toEqual([]);

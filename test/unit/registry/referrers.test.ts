@@ -26,7 +26,7 @@ const answers =
   (api: Handler, tag: Handler = send(404)): Handler =>
   (request, response, url) =>
     (url.pathname.includes('/manifests/') ? tag : api)(request, response, url);
-const stack = (timeoutMs = 2000): Stack => stackOf({ registries: [listed(double.host)], timeoutMs });
+const stack = (timeoutMs = 5000): Stack => stackOf({ registries: [listed(double.host)], timeoutMs });
 const read = ({ port }: Stack = stack(), digest = SUBJECT) => port.referrers(ref(`${double.host}/a/b:1`), digest);
 const names = (found: { referrers: readonly { digest: string }[] }, ...expected: string[]): void =>
   expect(found.referrers.map(({ digest }) => digest)).toEqual(expected.map(digestOf));
@@ -158,11 +158,12 @@ describe('a registry that fails is unknown, not without referrers', () => {
     ['503', send(503), 'registry-error'],
     ['no answer', () => undefined, 'registry-error'],
     ['a closed connection', (request) => request.socket.destroy(), 'registry-error'],
-  ] as [string, Handler, string][])('%s', async (_, api, outcome) => {
+  ] as [string, Handler, string][])('%s', async (name, api, outcome) => {
+    const timeoutMs = name === 'no answer' ? 1000 : 5000;
     double.handler = answers(api, send(200, index('tagged')));
-    expect(await failure(read(stack(200)))).toMatchObject({ outcome, notFound: false });
+    expect(await failure(read(stack(timeoutMs)))).toMatchObject({ outcome, notFound: false });
     // The twin: where the API answers, a tag that fails takes nothing away.
     double.handler = answers(send(200, index('one')), api);
-    names(await read(stack(200)), 'one');
+    names(await read(stack(timeoutMs)), 'one');
   });
 });
