@@ -143,11 +143,16 @@ export class ClusterGround implements Ground {
 
   /** Secrets that the webhook would read as well, as far as both may. */
   async credentials({ pod, namespace }: PodQuestion): Promise<PodCredentials> {
-    const view = this.config.rewrite.podSecrets === 'Off' ? undefined : viewPod(pod);
-    if (view === undefined) return { chainFor: chainOf([]) };
-    const names = await this.#secretNames(pullSecretsOf(view), namespace);
-    const keyrings = await Promise.all(names.map((name) => this.#secret(namespace, name)));
-    return { chainFor: chainOf(keyrings.filter((keyring) => keyring !== undefined)) };
+    const view = viewPod(pod);
+    const names = view === undefined ? [] : await this.#secretNames(pullSecretsOf(view), namespace);
+    const found = await Promise.all(names.map(async (name) => ({ name, keyring: await this.#secret(namespace, name) })));
+    const unread = found
+      .filter(({ keyring }) => keyring === undefined)
+      .map(({ name }) => `Secret ${namespace}/${name} was not read`);
+    return {
+      chainFor: chainOf(found.flatMap(({ keyring }) => keyring ?? [])),
+      problem: unread.length === 0 ? undefined : unread.join('; '),
+    };
   }
 
   quarantined(namespace: string, digest: string): string | undefined {

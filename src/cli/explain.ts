@@ -18,6 +18,7 @@ import type { PodContainer, PodView } from '../rewrite/pod-view.js';
 import { viewPod } from '../rewrite/pod-view.js';
 import type { Policy } from '../rewrite/policy-match.js';
 import type { NamespaceFacts, Skip } from '../rewrite/skip.js';
+import { chainOf } from '../rewrite/pull-secrets.js';
 import { skipPod } from '../rewrite/skip.js';
 import type { Ground, PodQuestion } from './ground.js';
 
@@ -85,7 +86,7 @@ export class Explainer {
       const patch = skip.untouchable === true || unseen !== undefined ? [] : forgetDecisions(pod);
       return { ...common, nodes, containers: pod.containers.map((c) => skipped(c, skip)), patch };
     }
-    const situation = await this.#situation({ ...question, pod: raw }, pod, namespace);
+    const situation = await this.#situation({ ...question, pod: raw }, pod, { namespace, landing });
     const findings = await this.#find(question.namespace, questionsOf(situation));
     const answers = new Map([...findings].map(([key, { answer }]) => [key, answer]));
     const verdicts = decide(situation, answers);
@@ -94,19 +95,15 @@ export class Explainer {
     return { ...common, nodes, containers, patch };
   }
 
-  async #situation(question: PodQuestion, pod: PodView, namespace: NamespaceFacts): Promise<Situation> {
+  /** Secrets are read for Pods only that a registry is asked about, as by the webhook. */
+  async #situation(question: PodQuestion, pod: PodView, common: Pick<Situation, 'namespace' | 'landing'>): Promise<Situation> {
     const { ground } = this.#options;
-    const [records, credentials] = await Promise.all([ground.records(question), ground.credentials(question)]);
-    return {
-      pod,
-      namespace,
-      records,
-      policies: ground.policies,
-      landing: ground.landing(pod.raw),
-      chainFor: credentials.chainFor,
-      rewrite: ground.config.rewrite,
-      credentialProblem: credentials.problem,
-    };
+    const { policies, config } = ground;
+    const records = await ground.records(question);
+    const situation: Situation = { ...common, pod, records, policies, chainFor: chainOf([]), rewrite: config.rewrite };
+    if (config.rewrite.podSecrets === 'Off' || questionsOf(situation).length === 0) return situation;
+    const { chainFor, problem } = await ground.credentials(question);
+    return { ...situation, chainFor, credentialProblem: problem };
   }
 
   async #find(namespace: string, questions: readonly Question[]): Promise<Map<string, Finding>> {

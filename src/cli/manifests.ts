@@ -1,7 +1,7 @@
 import { opendir, readFile, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
-import { LineCounter, parseAllDocuments } from 'yaml';
-import type { Document } from 'yaml';
+import { Composer, LineCounter, Parser } from 'yaml';
+import type { CST, Document } from 'yaml';
 import { list, record } from '../api/json.js';
 import type { Json } from '../api/json.js';
 
@@ -26,6 +26,8 @@ export type Entry = { manifest: Manifest } | { problem: Problem };
 const MAX_FILE_BYTES = 64 << 20;
 /** etcd takes objects of 1.5 MiB; a List of many is one document. The tree of a YAML parser takes fifty times its text. */
 const MAX_YAML_CHARS = 16 << 20;
+/** Levels of YAML collections; a CRD's schema has some forty. */
+const MAX_NESTING = 200;
 const EXTENSIONS: ReadonlySet<string> = new Set(['.yaml', '.yml', '.json']);
 /** A line that ends a document, as kubectl reads it: whatever else stands behind the dashes belongs to the next one. */
 const SEPARATOR = /^---[^\S\n]*(?:#.*)?$/m;
@@ -136,8 +138,11 @@ function parseJson(text: string): Json | undefined {
 /** Errors carry no excerpt of the file (prettyErrors): it may be a Secret, and this ends in the log of a build. */
 function yamlOf(text: string, file: string, line: number): Entry[] {
   const lineCounter = new LineCounter();
-  const documents = parseAllDocuments(text, { lineCounter, prettyErrors: false, merge: true });
-  if (!Array.isArray(documents)) return [];
+  // The composer recurses, and a stack that ends within a regular expression ends the whole process: depth is measured before.
+  const tokens = [...new Parser(lineCounter.addNewLine).parse(text)];
+  if (tooDeep(tokens)) throw new RangeError('nesting');
+  const composer = new Composer({ prettyErrors: false, merge: true });
+  const documents = [...composer.compose(tokens)];
   const at = (offset: number): number => line + lineCounter.linePos(offset).line - 1;
   return documents.flatMap((document): Entry[] => {
     const broken = document.errors[0];
@@ -148,6 +153,19 @@ function yamlOf(text: string, file: string, line: number): Entry[] {
     if (typeof object === 'string') return [{ problem: { file, line: begins, message: object } }];
     return flatten(object).map((one) => ({ manifest: { file, line: begins, object: one } }));
   });
+}
+
+/** Whether collections stand in collections deeper than those of any manifest. Keeps its own stack. */
+function tooDeep(tokens: readonly CST.Token[]): boolean {
+  const open: { token: CST.Token; depth: number }[] = tokens.map((token) => ({ token, depth: 0 }));
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { token, depth } = next;
+    if (depth > MAX_NESTING) return true;
+    const inner: (CST.Token | null | undefined)[] =
+      'items' in token ? token.items.flatMap(({ key, value }) => [key, value]) : token.type === 'document' ? [token.value] : [];
+    for (const below of inner) if (below) open.push({ token: below, depth: depth + 1 });
+  }
+  return false;
 }
 
 function hint(text: string): string {
