@@ -5,6 +5,7 @@ import { parseDuration } from '../../../src/api/duration.js';
 import { imagePrewarmSpec } from '../../../src/api/kinds/image-prewarm.js';
 import { accelerationPolicySpec } from '../../../src/api/kinds/acceleration-policy.js';
 import { ANNOTATION, API_VERSION } from '../../../src/api/names.js';
+import { loadConfig } from '../../../src/config/load.js';
 
 interface Example {
   apiVersion: string;
@@ -17,6 +18,7 @@ const example = (name: string): Example => parse(readFileSync(`examples/${name}`
 describe('the examples say what the API takes', () => {
   test.each([
     ['policy.yaml', accelerationPolicySpec],
+    ['policy-serving.yaml', accelerationPolicySpec],
     ['imageprewarm-by-hand.yaml', imagePrewarmSpec],
   ])('%s', (name, schema) => {
     const { apiVersion, spec } = example(name);
@@ -30,5 +32,12 @@ describe('the examples say what the API takes', () => {
     expect(Object.keys(annotations).sort()).toEqual([ANNOTATION.prewarm, ANNOTATION.prewarmHold].sort());
     expect(annotations[ANNOTATION.prewarm]).toBe('true');
     expect(parseDuration(annotations[ANNOTATION.prewarmHold] ?? '')).toBe(600_000);
+  });
+
+  test('config.yaml is a configuration that the processes take, and names the label of nodes.yaml', async () => {
+    const { capabilities } = await loadConfig('examples/config.yaml');
+    const [label = ''] = Object.keys(capabilities[0]?.nodeSelector ?? {});
+    expect(readFileSync('examples/nodes.yaml', 'utf8')).toContain(`${label}: "true"`);
+    expect(readFileSync('examples/pod-serving.yaml', 'utf8')).toContain(`${label}: "true"`);
   });
 });
