@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { FAILURE_REASONS } from '../reasons.js';
 import { OUTCOMES } from '../outcomes.js';
+import { FORMATS } from './acceleration-policy.js';
 import { conditionsSchema, labelSelectorSchema, objectName, tolerationSchema } from './common.js';
 import type { KubeMeta } from './common.js';
 
@@ -207,6 +208,11 @@ export const imagePrewarmStatus = z
                   .enum(OUTCOMES)
                   .optional()
                   .meta({ description: 'What was decided; docs/reasons.md explains each word.' }),
+                format: z.enum(FORMATS).optional().meta({ description: 'Format of the variant; only for outcome accelerated.' }),
+                portable: z.boolean().optional().meta({
+                  description:
+                    'Whether nodes without a snapshotter for the format run the variant too; only for outcome accelerated.',
+                }),
                 message: z.string().max(1024).optional().meta({ description: 'The decision in a sentence.' }),
               }),
             )
