@@ -42,6 +42,7 @@ export async function examine(
     digest: variant.digest,
     format: format.name,
     rung: proven.rung,
+    portable: proven.portable,
     evidence: trail.steps,
   };
 }

@@ -21,6 +21,11 @@ export interface VariantQuestion {
   signal?: AbortSignal;
   /** Why nodes may be unable to run a format that plain nodes cannot; absent where nothing is known of nodes, which is a doubt. */
   obstacle?: (format: Format) => string | undefined;
+  /**
+   * Why nodes may be unable to pull a private image of a format that plain nodes cannot run: there the snapshotter pulls, with credentials
+   * of its own. Absent where nothing is known of nodes, which is a doubt.
+   */
+  privateObstacle?: (format: Format) => string | undefined;
   /** Milliseconds that never jump, for the time of each step; steps have no time when absent. */
   now?: () => number;
 }
@@ -31,10 +36,30 @@ interface Finding {
   evidence: readonly Step[];
 }
 
-/** `image` is what to write into the Pod, `digest` that of the variant's index or manifest, `rung` how it is known to be the same program. */
-export type VariantAnswer =
-  | (Finding & { outcome: 'accelerated'; image: string; digest: string; format: Format; rung: Rung })
-  | (Finding & { outcome: LeavingOutcome; image?: undefined; digest?: undefined; format?: Format; rung?: undefined });
+/** A variant that may be used. */
+interface Accelerated extends Finding {
+  outcome: 'accelerated';
+  /** What to write into the Pod. */
+  image: string;
+  /** Of the variant's index or manifest. */
+  digest: string;
+  format: Format;
+  /** How it is known to be the same program. */
+  rung: Rung;
+  /** Nodes that do not know the format run it all the same; else it may only be given to Pods that land on nodes which do. */
+  portable: boolean;
+}
+
+interface Left extends Finding {
+  outcome: LeavingOutcome;
+  image?: undefined;
+  digest?: undefined;
+  format?: Format;
+  rung?: undefined;
+  portable?: undefined;
+}
+
+export type VariantAnswer = Accelerated | Left;
 
 /** The platforms of the source that the Pod can land on; all of the source where nodes are not known. */
 export function wantedPlatforms({ source, platforms }: VariantQuestion): readonly SourcePlatform[] {

@@ -77,6 +77,8 @@ export interface LookupOptions {
    * or a tenant would learn digests and variants of images that only Harbinger may read.
    */
   forPod?: boolean;
+  /** The question is asked without any credential: can anybody read this? `credential` and `forPod` count for nothing then. */
+  anonymous?: true;
   /** Ends the caller's waiting. */
   signal?: AbortSignal;
   /** Asks the registry even if the answer is remembered: for a moving tag just before a gang is let go. */
