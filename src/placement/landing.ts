@@ -1,35 +1,57 @@
 import { createHash } from 'node:crypto';
 import type { Json } from '../api/json.js';
 import type { Format } from '../api/kinds/acceleration-policy.js';
-import { FORMATS } from '../api/kinds/acceleration-policy.js';
 import type { Constraints } from './constraints.js';
 import { constraintKey, constraintsOf } from './constraints.js';
 import type { AffinityTerm, Requirement } from './filters/node-affinity.js';
 import { holds } from './filters/node-affinity.js';
 import { tolerates } from './filters/taints.js';
+import { fixedPlatforms } from './fixed-platforms.js';
 import type { NodeClass, NodeClasses } from './node-classes.js';
 import { nodeClassesProblem } from './node-classes.js';
+import type { Fetch, Obstacles } from './obstacles.js';
+import { FETCH, laterObstacle, nowObstacle, obstacles } from './obstacles.js';
 
 /** What is known of the nodes that a Pod can land on, as far as the choice of an image depends on it. */
 export interface Landing {
-  /** Platforms (`linux/amd64`) of those nodes; undefined where they are not known: then an image needs all that its source has. */
+  /** Platforms (`linux/amd64`) of the nodes of now; undefined where they are not known. */
   platforms: readonly string[] | undefined;
-  /** Why one of the nodes of now cannot run an image of the format that plain nodes cannot; formats that all of them run are absent. */
-  now: Readonly<Partial<Record<Format, string>>>;
+  /** Platforms that the Pod's own required selectors leave, whatever nodes join; undefined where they leave any. */
+  fixed?: readonly string[] | undefined;
+  /** Why one of the nodes of now cannot run an image of the format that plain nodes cannot. */
+  now: Obstacles;
   /** Why a node that joins later may not; absent where the Pod's own required selectors imply a declared capability. */
-  later: Readonly<Partial<Record<Format, string>>>;
+  later: Obstacles;
+  /** The same for images that nobody may read without credentials; absent: no node is known to read them. */
+  private?: { now: Obstacles; later: Obstacles };
   /** Equal for landings that allow the same images; their texts may count nodes of another moment. */
   key: string;
 }
 
+const UNKNOWN_NODES = 'the nodes that the Pod can land on are not known';
+
 /** Why nodes may be unable to run a format that is not portable, or undefined where each of them is proven to. */
 export function obstacleTo(format: Format, landing: Landing | undefined, nodePoolClosed: boolean): string | undefined {
-  if (landing === undefined) return 'the nodes that the Pod can land on are not known';
+  if (landing === undefined) return UNKNOWN_NODES;
   return landing.now[format] ?? (nodePoolClosed ? undefined : landing.later[format]);
 }
 
-/** Most names of classes in one message. */
-const NAMED_CLASSES = 3;
+/**
+ * Why nodes may be unable to fetch an image that nobody may read anonymously, of a format that is not portable. Snapshotters fetch
+ * with credentials of their own: what the Pod or the kubelet has does not reach them.
+ */
+export function privateObstacleTo(format: Format, landing: Landing | undefined, nodePoolClosed: boolean): string | undefined {
+  if (landing?.private === undefined) return UNKNOWN_NODES;
+  return landing.private.now[format] ?? (nodePoolClosed ? undefined : landing.private.later[format]);
+}
+
+/**
+ * Platforms that an image has to serve for such a Pod; undefined: all that its source has. Nodes of now bound it only where the
+ * policy says that none of another kind will join.
+ */
+export function platformsNeeded(landing: Landing | undefined, nodePoolClosed: boolean): readonly string[] | undefined {
+  return landing?.fixed ?? (nodePoolClosed ? landing?.platforms : undefined);
+}
 
 /**
  * Where a Pod with these constraints can land. One-sided: each node that the scheduler accepts is in a class that counts here; a
@@ -38,41 +60,62 @@ const NAMED_CLASSES = 3;
  */
 export function landingOf(constraints: Constraints, view: NodeClasses | undefined, now: number): Landing {
   const problem = nodeClassesProblem(view, now);
-  if (view === undefined || problem !== undefined) return unknown(`the nodes are not known: ${problem ?? ''}`);
+  if (view === undefined || problem !== undefined) return unknown(`the nodes are not known: ${problem ?? ''}`, constraints);
   const tracked = new Set(view.tracked);
   const classes = view.classes.filter((c) => mayLand(c, constraints, tracked));
   if (classes.length === 0)
-    return unknown('no node of now matches the node selector, required affinity and tolerations of the Pod', (format) =>
-      laterObstacle(format, constraints, view),
-    );
-  const obstacles = (why: (format: Format) => string | undefined): Landing['now'] =>
-    Object.fromEntries(FORMATS.map((f) => [f, why(f)] as const).filter(([, text]) => text !== undefined));
-  return landing(
-    [...new Set(classes.map((c) => c.platform))].sort(),
-    obstacles((f) => nowObstacle(f, classes, view)),
-    obstacles((f) => laterObstacle(f, constraints, view)),
-  );
+    return unknown('no node of now matches the node selector, required affinity and tolerations of the Pod', constraints, view);
+  const platforms = [...new Set(classes.map((c) => c.platform))].sort();
+  return landing({
+    platforms,
+    fixed: fixedPlatforms(
+      constraints,
+      platforms.map((p) => p.split('/')[0] ?? ''),
+    ),
+    now: obstacles((f) => nowObstacle(FETCH.public, f, { classes, view })),
+    later: obstacles((f) => laterObstacle(FETCH.public, f, { constraints, view })),
+    private: {
+      now: obstacles((f) => nowObstacle(FETCH.private, f, { classes, view })),
+      later: obstacles((f) => laterObstacle(FETCH.private, f, { constraints, view })),
+    },
+  });
 }
 
-function unknown(text: string, later: (format: Format) => string | undefined = () => text): Landing {
-  const all = Object.fromEntries(FORMATS.map((f) => [f, text]));
-  const open = FORMATS.map((f) => [f, later(f)] as const).filter(([, why]) => why !== undefined);
-  return landing(undefined, all, Object.fromEntries(open));
+/** @param view absent where capabilities are not known either */
+function unknown(text: string, constraints: Constraints, view?: NodeClasses): Landing {
+  const all = obstacles(() => text);
+  const later = (fetch: Fetch): Obstacles =>
+    view === undefined ? all : obstacles((f) => laterObstacle(fetch, f, { constraints, view }));
+  return landing({
+    platforms: undefined,
+    fixed: fixedPlatforms(constraints),
+    now: all,
+    later: later(FETCH.public),
+    private: { now: all, later: later(FETCH.private) },
+  });
 }
 
-function landing(platforms: Landing['platforms'], now: Landing['now'], later: Landing['later']): Landing {
-  const essence = JSON.stringify([platforms ?? null, Object.keys(now).sort(), Object.keys(later).sort()]);
-  return { platforms, now, later, key: createHash('sha256').update(essence).digest('base64url').slice(0, 11) };
+function landing(parts: Required<Omit<Landing, 'key'>>): Landing {
+  const { platforms, fixed, now, later, private: own } = parts;
+  const open = [now, later, own.now, own.later].map((o) => Object.keys(o).sort());
+  const essence = JSON.stringify([platforms ?? null, fixed ?? null, ...open]);
+  return { ...parts, key: createHash('sha256').update(essence).digest('base64url').slice(0, 11) };
 }
 
 /** Where Pods of several kinds can land together: each of them has to be served. Undefined where there are none. */
 export function mergeLandings(landings: readonly Landing[]): Landing | undefined {
   if (landings.length === 0) return undefined;
-  const platforms = landings.every((l) => l.platforms !== undefined)
-    ? [...new Set(landings.flatMap((l) => l.platforms ?? []))].sort()
-    : undefined;
-  const all = (of: 'now' | 'later'): Landing['now'] => Object.assign({}, ...landings.map((l) => l[of])) as Landing['now'];
-  return landing(platforms, all('now'), all('later'));
+  const union = (of: (l: Landing) => readonly string[] | undefined): string[] | undefined =>
+    landings.every((l) => of(l) !== undefined) ? [...new Set(landings.flatMap((l) => of(l) ?? []))].sort() : undefined;
+  const all = (of: (l: Landing) => Obstacles): Obstacles => Object.assign({}, ...landings.map(of)) as Obstacles;
+  const unread = obstacles(() => UNKNOWN_NODES);
+  return landing({
+    platforms: union((l) => l.platforms),
+    fixed: union((l) => l.fixed),
+    now: all((l) => l.now),
+    later: all((l) => l.later),
+    private: { now: all((l) => l.private?.now ?? unread), later: all((l) => l.private?.later ?? unread) },
+  });
 }
 
 /** Whether the scheduler could put the Pod on a node of the class, as far as the class tells. */
@@ -90,54 +133,6 @@ export function mayLand(
   const mayMatch = ({ matchExpressions = [], matchFields = [] }: AffinityTerm): boolean =>
     matchExpressions.length + matchFields.length > 0 && matchExpressions.every(mayHold);
   return terms === undefined || terms.some(mayMatch);
-}
-
-function nowObstacle(format: Format, classes: readonly NodeClass[], view: NodeClasses): string | undefined {
-  const lacking = classes.filter((c) => !c.formats.includes(format));
-  if (lacking.length === 0) return undefined;
-  if (!view.capabilities.some((c) => c.format === format))
-    return `no node is known to run ${format}: no usable entry for it under capabilities of the configuration`;
-  const sum = (of: readonly NodeClass[]): number => of.reduce((total, { count }) => total + count, 0);
-  const named = [...lacking].sort((a, b) => b.count - a.count).slice(0, NAMED_CLASSES);
-  const rest = lacking.length - named.length;
-  const telling = tellingKeys(classes, view.tracked);
-  const list = named.map((c) => `${c.count} of ${describe(c, telling)}`).join('; ') + (rest > 0 ? `; ${rest} more classes` : '');
-  return `${sum(lacking)} of the ${sum(classes)} nodes that the Pod can land on are not known to run ${format}: ${list}`;
-}
-
-/** Most labels that are named of one class. */
-const NAMED_LABELS = 3;
-
-/** Labels by which these classes differ, those of the configuration first. */
-function tellingKeys(classes: readonly NodeClass[], tracked: readonly string[]): string[] {
-  const differs = (key: string): boolean => new Set(classes.map((c) => c.labels[key])).size > 1;
-  return tracked.filter((key) => !key.startsWith('kubernetes.io/') && differs(key)).slice(0, NAMED_LABELS);
-}
-
-function describe({ platform, labels }: NodeClass, telling: readonly string[]): string {
-  const own = telling.map((key) => (Object.hasOwn(labels, key) ? `${key}=${labels[key] ?? ''}` : `no ${key}`));
-  return own.length === 0 ? platform : `${platform} with ${own.join(', ')}`;
-}
-
-/**
- * A node that joins is covered only if the Pod demands labels that declare the capability; each affinity term is a way in of its
- * own, so each has to.
- */
-function laterObstacle(format: Format, { nodeSelector, terms }: Constraints, view: NodeClasses): string | undefined {
-  const declared = view.capabilities.filter((c) => c.format === format).map((c) => c.nodeSelector);
-  const implied = (term: AffinityTerm | undefined): boolean => {
-    const demanded = new Map(Object.entries(nodeSelector));
-    for (const { key, operator, values = [] } of term?.matchExpressions ?? [])
-      if (operator === 'In' && values.length === 1) demanded.set(key, values[0] ?? '');
-    return declared.some((selector) => Object.entries(selector).every(([key, value]) => demanded.get(key) === value));
-  };
-  if ((terms ?? [undefined]).every(implied)) return undefined;
-  const [first] = declared.map((s) => Object.entries(s).map(([key, value]) => `${key}: ${value}`));
-  const way =
-    first === undefined
-      ? `declare under capabilities of the configuration which nodes run ${format}`
-      : `require ${first.join(', ')} in the Pod (node selector or every term of its required node affinity)`;
-  return `a node that joins later may not run ${format}: ${way}, or set nodePoolClosed in the policy`;
 }
 
 /** Remembers the landings of the latest constraints for one picture of the nodes; a gang of a thousand Pods is judged once. */

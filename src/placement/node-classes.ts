@@ -9,12 +9,14 @@ import type { Taint } from './node-facts.js';
 export interface NodeClass {
   /** Values of the tracked labels; a tracked label that is not here is on none of the nodes. */
   labels: Readonly<Record<string, string>>;
-  /** NoSchedule and NoExecute, without those that come and go with the state of a node. */
+  /** NoSchedule and NoExecute, those alone that the configuration calls lasting. */
   taints: readonly Taint[];
   /** `os/architecture`. */
   platform: string;
   /** Formats that plain nodes cannot run and all of these can. */
   formats: readonly Format[];
+  /** Those of `formats` whose private images all of these can fetch; absent where there are none. */
+  privateFormats?: readonly Format[];
   count: number;
 }
 
@@ -22,6 +24,8 @@ export interface NodeClass {
 export interface CapabilitySelector {
   format: Format;
   nodeSelector: Readonly<Record<string, string>>;
+  /** Snapshotters of these nodes have credentials of their own for private images. */
+  privateImages?: boolean;
 }
 
 /** A variant that nodes could not pull, and that Pods of the namespace are not given for a while. */
@@ -107,19 +111,24 @@ function isFormat(value: unknown): value is Format {
 }
 
 function readClass(raw: unknown): NodeClass | undefined {
-  const fields = record(raw);
-  const platform = string(fields?.['platform']);
-  const count = number(fields?.['count']);
-  const [labels, taints, formats] = [record(fields?.['labels']), list(fields?.['taints']), list(fields?.['formats'])];
+  const fields = record(raw) ?? {};
+  const [platform, count] = [string(fields['platform']), number(fields['count'])];
+  const [labels, taints, formats] = [record(fields['labels']), list(fields['taints']), formatsIn(fields['formats'])];
   if (platform === undefined || count === undefined || labels === undefined || taints === undefined || formats === undefined)
     return undefined;
+  const privateFormats = formatsIn(fields['privateFormats']) ?? [];
   return {
     labels: stringMap(labels),
     taints: records(taints).map(readTaint),
     platform,
-    formats: formats.filter(isFormat),
+    formats,
+    ...(privateFormats.length === 0 ? {} : { privateFormats }),
     count,
   };
+}
+
+function formatsIn(value: unknown): Format[] | undefined {
+  return list(value)?.filter(isFormat);
 }
 
 function readTaint(raw: Json): Taint {
@@ -128,9 +137,10 @@ function readTaint(raw: Json): Taint {
 }
 
 function readCapability(raw: Json): CapabilitySelector[] {
-  const { format, nodeSelector } = raw;
+  const { format, nodeSelector, privateImages } = raw;
   // A selector that was not there would be implied by every Pod.
-  return isFormat(format) && record(nodeSelector) !== undefined ? [{ format, nodeSelector: stringMap(nodeSelector) }] : [];
+  if (!isFormat(format) || record(nodeSelector) === undefined) return [];
+  return [{ format, nodeSelector: stringMap(nodeSelector), ...(privateImages === true ? { privateImages } : {}) }];
 }
 
 function readQuarantined(raw: Json): QuarantinedVariant[] {
