@@ -30,6 +30,11 @@ export function testsOf(report: unknown): TestResult[] | undefined {
   );
 }
 
+/** Revision that `make test` noted in a report; `unknown` in one that jest alone wrote. */
+export function revisionIn(report: unknown): string {
+  return z.object({ revision: z.string() }).safeParse(report).data?.revision ?? 'unknown';
+}
+
 /** Ids in a title. Only the test's own title counts: one of a `describe` would stand for every test in it. */
 export function idsIn(title: string): string[] {
   return [...new Set(title.match(/\b[AHR]-\d{2}\b/g) ?? [])];

@@ -14,8 +14,8 @@ export interface Sum {
   skipped: number;
 }
 
-/** How one suite ended: it ran and left a report or not, or this machine cannot run it. */
-export type SuiteResult = { ran: true; report: unknown; exitCode: number | undefined } | { ran: false };
+/** How one suite ended: it ran and left a report or not, or this machine cannot run it and `why` says what it lacks. */
+export type SuiteResult = { ran: true; report: unknown; exitCode: number | undefined } | { ran: false; why: string };
 
 function isReport(value: unknown): value is JestReport {
   const report = value as Partial<JestReport> | null | undefined;

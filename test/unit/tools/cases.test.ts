@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -5,6 +6,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { TestResult } from '../../../tools/testing/cases.js';
 import { caseProblems, idsIn, testsOf } from '../../../tools/testing/cases.js';
 import { checkCases } from '../../../tools/testing/check-cases.js';
+import { revisionOf } from '../../../tools/testing/revision.js';
 import { REQUIRED_CASES } from '../../../tools/testing/required-cases.js';
 
 const ran = (title: string, status = 'passed', file = '/x/test/unit/a.test.ts'): TestResult => ({ title, status, file });
@@ -45,6 +47,9 @@ describe('reports', () => {
     ],
   });
 
+  const write = (dir: string, suite: string, revision: string | undefined, ...titles: string[]): void =>
+    writeFileSync(join(dir, `${suite}.json`), JSON.stringify({ ...report(...titles), revision }));
+
   test('tests of all files are read, with their own titles and not those around them', () => {
     const { testResults } = report('H-01 is so') as { testResults: object[] };
     expect(
@@ -63,13 +68,43 @@ describe('reports', () => {
 
   test('a case may stand in either suite, and a suite that left no report is named instead of its cases', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'cases-'));
-    writeFileSync(join(dir, 'unit.json'), JSON.stringify(report('H-01 is so')));
-    expect(await checkCases(dir, ['H-01', 'A-01'])).toEqual([
+    write(dir, 'unit', 'one', 'H-01 is so');
+    expect(await checkCases(dir, 'one', ['H-01', 'A-01'])).toEqual([
       `${dir}/integration.json is no report of a run; run make integration`,
     ]);
-    writeFileSync(join(dir, 'integration.json'), JSON.stringify(report('A-01 is so')));
-    expect(await checkCases(dir, ['H-01', 'A-01'])).toEqual([]);
-    expect(await checkCases(dir, ['H-02'])).toHaveLength(1);
+    write(dir, 'integration', 'one', 'A-01 is so');
+    expect(await checkCases(dir, 'one', ['H-01', 'A-01'])).toEqual([]);
+    expect(await checkCases(dir, 'one', ['H-02'])).toHaveLength(1);
+  });
+
+  test('a report of another revision proves nothing, whatever passed in it', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'cases-'));
+    write(dir, 'unit', 'two', 'H-01 is so');
+    write(dir, 'integration', undefined, 'A-01 is so');
+    expect(await checkCases(dir, 'two', ['H-01', 'A-01'])).toEqual([
+      `${dir}/integration.json is of revision unknown, and this is two; run make integration again`,
+    ]);
+    write(dir, 'integration', 'two', 'A-01 is so');
+    expect(await checkCases(dir, 'two', ['H-01', 'A-01'])).toEqual([]);
+    expect(await checkCases(dir, 'three', ['H-01', 'A-01'])).toHaveLength(2);
+  });
+
+  test('a revision is the commit, and another one as soon as a file differs from it', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'revision-'));
+    expect(await revisionOf(dir)).toBe('unknown');
+    const git = (...args: string[]): string =>
+      execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.com', ...args], { cwd: dir }).toString();
+    writeFileSync(join(dir, 'file'), 'a');
+    git('init', '-q');
+    git('add', 'file');
+    git('commit', '-q', '-m', 'first');
+    const commit = git('rev-parse', 'HEAD').trim();
+    expect(await revisionOf(dir)).toBe(commit);
+    writeFileSync(join(dir, 'file'), 'b');
+    const changed = await revisionOf(dir);
+    expect(changed).toMatch(new RegExp(`^${commit}\\+[0-9a-f]{8}$`));
+    writeFileSync(join(dir, 'file'), 'c');
+    expect([commit, changed]).not.toContain(await revisionOf(dir));
   });
 });
 

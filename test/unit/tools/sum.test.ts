@@ -18,7 +18,7 @@ describe('sumOf', () => {
     ['a report without tests', ran(report({ numPassedTests: 0 })), '0 passed, 1 failed'],
     ['a run that was stopped after its report', { ran: true, report: report(), exitCode: undefined }, '3 passed, 1 failed'],
     ['jest that ends badly although no test failed', ran(report(), 1), '3 passed, 1 failed'],
-    ['a suite that this machine cannot run', { ran: false }, '0 passed, 0 failed, 1 skipped'],
+    ['a suite that this machine cannot run', { ran: false, why: 'no Go' }, '0 passed, 0 failed, 1 skipped'],
   ])('%s', (_name, result, want) => {
     expect(formatSum(sumOf(result))).toBe(want);
   });
