@@ -379,7 +379,9 @@ describe('complaints about comparable webhooks', () => {
     test('the webhook answered all of this without an error of its own', async () => {
       const [webhook] = harbinger.webhooks;
       expect(webhook && (await metric(webhook, 'harbinger_admission_requests_total', '{result="mutated"}'))).toBeGreaterThan(100);
-      expect(webhook && (await metric(webhook, 'harbinger_admission_requests_total', '{result="error"}'))).toBe(0);
+      for (const result of ['failed', 'garbage'])
+        expect(webhook && (await metric(webhook, 'harbinger_admission_requests_total', `{result="${result}"}`))).toBe(0);
+      expect(webhook && (await metric(webhook, 'harbinger_admission_unproven_patches_total'))).toBe(0);
       expect(webhook?.logs()).not.toContain('patch might not apply');
     });
   });

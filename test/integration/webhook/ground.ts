@@ -66,10 +66,23 @@ export async function untilOutcome(cluster: Cluster, image: string, want: string
   });
 }
 
-/** Value of one counter or gauge; labels as they stand in the text, e.g. `{result="mutated"}`. 0 when absent. */
+/**
+ * Value of one counter or gauge; labels as they stand in the text, e.g. `{result="mutated"}`. One that is not exported is an error: closed
+ * sets of labels start at zero, so a misspelt one would otherwise stand for "never happened".
+ */
 export async function metric(process: HarbingerProcess, name: string, labels = ''): Promise<number> {
-  const line = (await process.metrics()).split('\n').find((l) => l.startsWith(`${name}${labels} `));
-  return Number(line?.slice(name.length + labels.length + 1) ?? 0);
+  const lines = (await process.metrics()).split('\n');
+  const value = lines.find((l) => l.startsWith(`${name}${labels} `))?.slice(name.length + labels.length + 1);
+  if (value !== undefined) return Number(value);
+  const others = lines.filter((l) => l.startsWith(`${name}{`)).map((l) => l.slice(name.length));
+  throw new Error(`${process.name} does not export ${name}${labels}; of this name it has: ${others.join(', ') || 'nothing'}`);
+}
+
+/** Sum over all labels of a counter; 0 where nothing was counted yet. */
+export async function metricSum(process: HarbingerProcess, name: string): Promise<number> {
+  const lines = (await process.metrics()).split('\n');
+  if (!lines.some((l) => l.startsWith(`# TYPE ${name} `))) throw new Error(`${process.name} has no metric ${name}`);
+  return lines.filter((l) => l.startsWith(`${name}{`)).reduce((sum, l) => sum + Number(l.slice(l.lastIndexOf(' ') + 1)), 0);
 }
 
 /** Reviews that all replicas have answered with a patch: the positive control of tests in which nothing may change. */
