@@ -16,7 +16,7 @@ import { readManifests } from './manifests.js';
  * What webhooks would know of the nodes of a file: of the ConfigMap that the controller publishes, or of Nodes (and RuntimeClasses) as
  * `kubectl get nodes -o yaml` prints them, judged by the capabilities of the configuration. Throws where it holds neither.
  */
-export async function readNodes(path: string, { capabilities }: Pick<HarbingerConfig, 'capabilities'>): Promise<NodeClasses> {
+export async function readNodes(path: string, config: Pick<HarbingerConfig, 'capabilities' | 'nodes'>): Promise<NodeClasses> {
   const nodes: NodeFacts[] = [];
   const runtimeClasses = new Map<string, RuntimeClassFacts>();
   for await (const entry of readManifests(path, process.stdin)) {
@@ -30,11 +30,12 @@ export async function readNodes(path: string, { capabilities }: Pick<HarbingerCo
     throw new Error(
       `${path} holds neither Nodes nor the ConfigMap ${INSTALL.nodeClasses}; write kubectl get nodes -o yaml into it`,
     );
-  const resolved = resolveCapabilities(capabilities, (name) => runtimeClasses.get(name));
+  const resolved = resolveCapabilities(config.capabilities, (name) => runtimeClasses.get(name));
   const keys = resolved.capabilities.flatMap(({ nodeSelector }) => Object.keys(nodeSelector));
   // The file tells of the moment at which it was written, and heartbeats are judged as of then.
   const now = Math.max(0, ...nodes.flatMap(({ conditions }) => Object.values(conditions ?? {})));
-  const { tracked, classes, notes } = classify({ nodes, capabilities: resolved.capabilities, keys, now });
+  const { lastingTaints } = config.nodes;
+  const { tracked, classes, notes } = classify({ nodes, capabilities: resolved.capabilities, keys, lastingTaints, now });
   return {
     publishedAt: now,
     tracked,

@@ -75,7 +75,10 @@ const registry = z
       .string()
       .min(1)
       .optional()
-      .meta({ description: 'PEM file with the authorities to trust for this registry, instead of those of the system; read again when it changes.' }),
+      .meta({
+        description:
+          'PEM file with the authorities to trust for this registry, instead of those of the system; read again when it changes.',
+      }),
     plainHTTP: z.boolean().default(false).meta({ description: 'The registry speaks HTTP without TLS.' }),
     allowLocalAddresses: z.boolean().default(false).meta({
       description:
@@ -169,14 +172,34 @@ const pullers = z
   })
   .meta({ description: 'The Pods that hold images on nodes.' });
 
+/** Taints that mark a kind of machine: they come with the node and leave with it. */
+const DEFAULT_LASTING_TAINTS: string[] = [
+  'node-role.kubernetes.io/control-plane',
+  'node-role.kubernetes.io/master',
+  'nvidia.com/gpu',
+];
+
+const taintKey = z
+  .string()
+  .max(317)
+  .regex(/^([a-z0-9.-]{1,253}\/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/, 'the key of a taint')
+  .refine(
+    (key) => !/^node(\.cloudprovider)?\.kubernetes\.io\//.test(key),
+    'Kubernetes sets and removes this taint with the state of a node, so it never lasts',
+  );
+
 const nodes = z
   .strictObject({
     allow: labelSelectorSchema.optional().meta({ description: 'Only these nodes are warmed; all when absent.' }),
     exclude: labelSelectorSchema
       .optional()
       .meta({ description: 'These nodes are never warmed. Control planes and nodes labelled harbinger.dev/exclude never are.' }),
+    lastingTaints: z.array(taintKey).max(100).default(DEFAULT_LASTING_TAINTS).meta({
+      description:
+        'Keys of taints that stay for the life of a node. Only these prove that a Pod without a toleration cannot land there; all others may be gone before it is placed.',
+    }),
   })
-  .meta({ description: 'Nodes that may be warmed.' });
+  .meta({ description: 'Which nodes may be warmed, and what keeps Pods from nodes for good.' });
 
 const capability = z
   .strictObject({
@@ -198,6 +221,10 @@ const capability = z
       .max(86_400)
       .default(600)
       .meta({ description: 'Oldest heartbeat of the condition that still counts.' }),
+    privateImages: z.boolean().default(false).meta({
+      description:
+        'Snapshotters of these nodes have credentials of their own for private images. What a Pod or the kubelet has does not reach them, so while it is false images that nobody may read anonymously are left.',
+    }),
   })
   .refine(
     (c) => (c.nodeSelector === undefined) !== (c.runtimeClass === undefined),

@@ -7,7 +7,7 @@ import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
 import { INSTALL } from '../api/names.js';
-import { resolveCapabilities } from '../placement/capability.js';
+import { resolveCapabilities, selectorOf } from '../placement/capability.js';
 import { classify } from '../placement/classify.js';
 import type { NodeClasses } from '../placement/node-classes.js';
 import { encodeNodeClasses, parseNodeClasses } from '../placement/node-classes.js';
@@ -65,7 +65,10 @@ export class NodeClassesReconciler {
     const now = clock.now();
     const age = now - (this.#view?.publishedAt ?? Number.NEGATIVE_INFINITY);
     if (age >= 0 && age < REUSE_MS) return this.#view;
-    const entries = config().capabilities;
+    const {
+      capabilities: entries,
+      nodes: { lastingTaints },
+    } = config();
     // A RuntimeClass that is not known yet would make its nodes look incapable, and a record made then stays.
     const known =
       caches.nodes.hasSynced && (caches.runtimeClasses.hasSynced || entries.every((e) => e.runtimeClass === undefined));
@@ -77,11 +80,11 @@ export class NodeClassesReconciler {
       ...caches.flavors.list().map((f) => f.nodeLabels),
     ];
     const keys = selectors.flatMap((s) => Object.keys(s).sort());
-    const classes = classify({ nodes: caches.nodes.list(), capabilities, keys, now });
+    const classes = classify({ nodes: caches.nodes.list(), capabilities, keys, lastingTaints, now });
     this.#view = {
       publishedAt: now,
       ...classes,
-      capabilities: capabilities.map(({ format, nodeSelector }) => ({ format, nodeSelector })),
+      capabilities: capabilities.map(selectorOf),
       quarantined: failures.list(),
       notes: [...notes, ...classes.notes],
     };

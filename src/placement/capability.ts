@@ -5,6 +5,7 @@ import { FORMATS } from '../api/kinds/acceleration-policy.js';
 import type { KubeObject } from '../api/object.js';
 import { readToleration } from './constraints.js';
 import type { TolerationLike } from './filters/taints.js';
+import type { CapabilitySelector } from './node-classes.js';
 import type { NodeFacts } from './node-facts.js';
 
 /** An entry of `capabilities` in the configuration. */
@@ -14,6 +15,7 @@ export interface CapabilityConfig {
   runtimeClass?: string | undefined;
   condition?: string | undefined;
   heartbeatSeconds: number;
+  privateImages?: boolean | undefined;
 }
 
 /** An entry whose labels are known. */
@@ -22,6 +24,8 @@ export interface Capability {
   nodeSelector: Readonly<Record<string, string>>;
   /** Condition that has to be True, with a heartbeat of at most this age, ms. */
   condition?: { type: string; maxAgeMs: number };
+  /** Snapshotters of these nodes have credentials of their own for private images. */
+  privateImages?: true;
 }
 
 /** What is kept of a RuntimeClass. */
@@ -50,7 +54,7 @@ export function resolveCapabilities(
 ): { capabilities: Capability[]; notes: string[] } {
   const capabilities: Capability[] = [];
   const notes: string[] = [];
-  for (const { format, nodeSelector, runtimeClass: name, condition, heartbeatSeconds } of entries) {
+  for (const { format, nodeSelector, runtimeClass: name, condition, heartbeatSeconds, privateImages } of entries) {
     const found = name === undefined ? undefined : runtimeClass(name);
     const selector = nodeSelector ?? found?.nodeSelector;
     if (selector === undefined || (nodeSelector === undefined && Object.keys(selector).length === 0))
@@ -62,9 +66,15 @@ export function resolveCapabilities(
         format,
         nodeSelector: selector,
         ...(condition === undefined ? {} : { condition: { type: condition, maxAgeMs: heartbeatSeconds * 1000 } }),
+        ...(privateImages === true ? { privateImages } : {}),
       });
   }
   return { capabilities, notes };
+}
+
+/** What is published of an entry: nodes that join are judged by their labels alone. */
+export function selectorOf({ format, nodeSelector, privateImages }: Capability): CapabilitySelector {
+  return { format, nodeSelector, ...(privateImages === undefined ? {} : { privateImages }) };
 }
 
 /** The formats that a node is known to run beyond those of every node, in the order of FORMATS. */

@@ -10,6 +10,8 @@ export interface ClassifyInput {
   capabilities: readonly Capability[];
   /** Labels that are tracked before all others, those that matter most first. */
   keys: readonly string[];
+  /** Keys of the taints that stay for the life of a node. */
+  lastingTaints: readonly string[];
   /** Epoch ms. */
   now: number;
 }
@@ -76,7 +78,7 @@ function otherKeys(nodes: readonly NodeFacts[], tracked: readonly string[]): str
     .map(([key]) => key);
 }
 
-type Traits = Pick<NodeClass, 'taints' | 'platform' | 'formats'>;
+type Traits = Pick<NodeClass, 'taints' | 'platform' | 'formats' | 'privateFormats'>;
 
 /** A partition of the nodes that is made finer one label at a time. */
 class Groups {
@@ -87,13 +89,19 @@ class Groups {
   #size = 0;
   #bytesPerClass = 0;
 
-  constructor({ nodes, capabilities, now }: ClassifyInput) {
+  constructor({ nodes, capabilities, lastingTaints, now }: ClassifyInput) {
     this.#nodes = nodes;
-    this.#traits = nodes.map((node) => ({
-      taints: lastingTaints(node.taints),
-      platform: platformText(node.os, node.arch),
-      formats: formatsOf(node, capabilities, now),
-    }));
+    const lasting = new Set(lastingTaints);
+    const privately = capabilities.filter((c) => c.privateImages);
+    this.#traits = nodes.map((node) => {
+      const privateFormats = formatsOf(node, privately, now);
+      return {
+        taints: hardTaints(node.taints, lasting),
+        platform: platformText(node.os, node.arch),
+        formats: formatsOf(node, capabilities, now),
+        ...(privateFormats.length === 0 ? {} : { privateFormats }),
+      };
+    });
     this.#start();
   }
 
@@ -162,13 +170,12 @@ function number(texts: readonly string[]): { ids: number[]; size: number } {
 }
 
 /**
- * The taints that keep Pods away for good. Those of the node controller, cloud provider and autoscaler come and go with the state
- * of the node, often within the time that a Pod waits.
+ * The taints that keep Pods away for good: those that the configuration names. Of any other nobody can tell: network plugins, drivers,
+ * autoscalers and drains set keys of their own and remove them within the time that a Pod waits.
  */
-function lastingTaints(taints: readonly Taint[]): Taint[] {
-  const passing = /^(node\.kubernetes\.io\/|node\.cloudprovider\.kubernetes\.io\/|ToBeDeletedByClusterAutoscaler$)/;
-  const lasting = taints.filter((t) => (t.effect === 'NoSchedule' || t.effect === 'NoExecute') && !passing.test(t.key));
-  return lasting
+function hardTaints(taints: readonly Taint[], lasting: ReadonlySet<string>): Taint[] {
+  return taints
+    .filter((t) => (t.effect === 'NoSchedule' || t.effect === 'NoExecute') && lasting.has(t.key))
     .map(({ key, value, effect }) => ({ key, value, effect }))
     .sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
 }

@@ -61,9 +61,14 @@ export function readToleration(raw: Json): TolerationLike {
   return { key, operator, value, effect };
 }
 
+/** Longest key that is kept as it is; hashing costs more than it saves for the few demands of most Pods. */
+const MAX_PLAIN_KEY = 200;
+
 /** Equal for Pods with equal demands on nodes; short, whatever the Pod says. */
 export function constraintKey({ nodeSelector, terms, tolerations }: Constraints): string {
   const selector = Object.entries(nodeSelector).sort(([a], [b]) => (a < b ? -1 : 1));
   const text = JSON.stringify([selector, terms ?? null, tolerations]);
+  // A hash has 22 characters and no brackets, so it is never taken for a text.
+  if (text.length <= MAX_PLAIN_KEY) return text;
   return createHash('sha256').update(text).digest('base64url').slice(0, 22);
 }

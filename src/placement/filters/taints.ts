@@ -7,7 +7,10 @@ export interface TolerationLike {
   effect?: string | undefined;
 }
 
-/** Set by the node controller for states that are judged from the conditions; pods tolerate them for a while. */
+/**
+ * Set by the node controller for states that are judged from the conditions; pods tolerate them for a while. What is warmed may be
+ * too little for a moment; proofs of images ask for more, `nodes.lastingTaints`.
+ */
 const TRANSIENT = new Set(['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable', 'node.kubernetes.io/unschedulable']);
 
 /** Rule: component-helpers corev1 Toleration.ToleratesTaint; Lt and Gt compare integers (KEP-5471). */

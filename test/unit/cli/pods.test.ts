@@ -7,7 +7,7 @@ import { readPolicies } from '../../../src/cli/policies.js';
 import { podsOf } from '../../../src/cli/pods-of.js';
 import { readNodes } from '../../../src/cli/nodes-file.js';
 import { RecordedRegistry } from '../../../src/cli/recorded-registry.js';
-import { loadConfig, parseConfig } from '../../../src/config/load.js';
+import { defaultConfig, loadConfig, parseConfig } from '../../../src/config/load.js';
 import { parse } from 'yaml';
 import { offline } from './support.js';
 
@@ -107,7 +107,7 @@ describe('nodes', () => {
   });
 
   test('of a file without any are an error that says what to write into it', async () => {
-    await expect(readNodes('examples/policy.yaml', { capabilities: [] })).rejects.toThrow(/kubectl get nodes -o yaml/);
+    await expect(readNodes('examples/policy.yaml', defaultConfig())).rejects.toThrow(/kubectl get nodes -o yaml/);
   });
 });
 

@@ -29,6 +29,25 @@ describe('parseConfig', () => {
     expect(parseConfig('pullers: {pullSecrets: [b, a.example]}', 'f').pullers.pullSecrets).toEqual(['b', 'a.example']);
   });
 
+  const lasting = (...keys: string[]): string[] =>
+    parseConfig(JSON.stringify({ nodes: { lastingTaints: keys } }), 'f').nodes.lastingTaints;
+  test('taints that last are those of kinds of machines, unless others are named', () => {
+    const ofMachines = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master', 'nvidia.com/gpu'];
+    expect(defaultConfig().nodes.lastingTaints).toEqual(ofMachines);
+    expect(lasting('example.com/team', 'dedicated')).toEqual(['example.com/team', 'dedicated']);
+  });
+  test.each(['node.kubernetes.io/not-ready', 'node.cloudprovider.kubernetes.io/uninitialized', 'a b', ''])(
+    'taint "%s" cannot be called lasting',
+    (key) => expect(() => lasting(key)).toThrow(/nodes\.lastingTaints/),
+  );
+  test('snapshotters have no credentials of their own unless the capability says so', () => {
+    const [first, second] = parseConfig(
+      'capabilities: [{format: nydus, nodeSelector: {a: b}}, {format: nydus, nodeSelector: {a: c}, privateImages: true}]',
+      'f',
+    ).capabilities;
+    expect([first?.privateImages, second?.privateImages]).toEqual([false, true]);
+  });
+
   test('is frozen through and through', () => {
     const config = parseConfig('registries: [{host: a.example.com}]', 'f');
     expect(() => ((config.budgets as { admissionMs: number }).admissionMs = 1)).toThrow(TypeError);

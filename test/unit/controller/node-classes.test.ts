@@ -15,7 +15,7 @@ import { FakeClock, keepLog } from '../kube/fake-clock.js';
 import { node } from '../placement/nodes.js';
 import { T0 } from './fixtures.js';
 
-const NYDUS = { format: 'nydus', nodeSelector: { nydus: 'ready' }, heartbeatSeconds: 600 } as const;
+const NYDUS = { format: 'nydus', nodeSelector: { nydus: 'ready' }, heartbeatSeconds: 600, privateImages: false } as const;
 
 interface Start {
   config?: Partial<HarbingerConfig>;
@@ -115,7 +115,9 @@ describe('what the leader tells of the nodes', () => {
 });
 
 describe('a capability by RuntimeClass', () => {
-  const config = { capabilities: [{ format: 'nydus', runtimeClass: 'lazy', heartbeatSeconds: 600 } as const] };
+  const config = {
+    capabilities: [{ format: 'nydus', runtimeClass: 'lazy', heartbeatSeconds: 600, privateImages: false } as const],
+  };
   test('counts for the nodes that the class selects', async () => {
     const runtimeClasses = [{ name: 'lazy', nodeSelector: { nydus: 'ready' }, tolerations: [] }];
     const { reconciler, published } = start({ config, runtimeClasses });

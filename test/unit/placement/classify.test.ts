@@ -11,13 +11,21 @@ const pool = (name: string, labels: Record<string, string>, more: Partial<NodeFa
 const many = (count: number, of: (i: number) => Record<string, string>, more: Partial<NodeFacts> = {}): NodeFacts[] =>
   Array.from({ length: count }, (_, i) => pool(`n${i}`, of(i), more));
 
+const READY = { 'example.com/nydus': 'ready' };
+
 describe('classes of nodes', () => {
   test('are few where nodes are alike, however many nodes there are', () => {
     const nodes = [
       ...many(3000, () => ({ pool: 'cpu' })),
       ...many(2000, () => ({ pool: 'gpu', 'example.com/nydus': 'ready' }), { arch: 'arm64' }),
     ];
-    const { tracked, classes, notes } = classify({ nodes, capabilities: [NYDUS], keys: ['example.com/nydus'], now: NOW });
+    const { tracked, classes, notes } = classify({
+      nodes,
+      capabilities: [NYDUS],
+      keys: ['example.com/nydus'],
+      lastingTaints: [],
+      now: NOW,
+    });
     expect(classes).toEqual([
       {
         labels: { 'example.com/nydus': 'ready', pool: 'gpu' },
@@ -37,24 +45,55 @@ describe('classes of nodes', () => {
     expect(viewOf([...nodes].reverse()).classes).toEqual(viewOf(nodes).classes);
   });
 
-  const taint = (key: string, effect: string): NodeFacts['taints'][number] => ({ key, value: '', effect });
+  const taint = (key: string, effect = 'NoSchedule'): NodeFacts['taints'][number] => ({ key, value: '', effect });
   const taints: [string, NodeFacts['taints'], string[]][] = [
-    ['hard ones', [taint('gpu', 'NoSchedule'), taint('dead', 'NoExecute')], ['dead', 'gpu']],
-    ['not those that only advise', [taint('slow', 'PreferNoSchedule')], []],
     [
-      'not those that pass',
-      [
-        'node.kubernetes.io/not-ready',
-        'node.kubernetes.io/disk-pressure',
-        'node.kubernetes.io/unschedulable',
-        'node.cloudprovider.kubernetes.io/uninitialized',
-        'ToBeDeletedByClusterAutoscaler',
-      ].map((key) => taint(key, 'NoSchedule')),
-      [],
+      'those that come and go with a kind of machine',
+      [taint('nvidia.com/gpu'), taint('node-role.kubernetes.io/control-plane'), taint('node-role.kubernetes.io/master')],
+      ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master', 'nvidia.com/gpu'],
     ],
+    ['those that evict', [taint('nvidia.com/gpu', 'NoExecute')], ['nvidia.com/gpu']],
+    ['not those that only advise', [taint('nvidia.com/gpu', 'PreferNoSchedule')], []],
+    ...[
+      'node.kubernetes.io/not-ready',
+      'node.kubernetes.io/disk-pressure',
+      'node.kubernetes.io/unschedulable',
+      'node.kubernetes.io/out-of-service',
+      'node.cloudprovider.kubernetes.io/uninitialized',
+      'ToBeDeletedByClusterAutoscaler',
+      'DeletionCandidateOfClusterAutoscaler',
+      'node.cilium.io/agent-not-ready',
+      'karpenter.sh/disrupted',
+      'karpenter.sh/unregistered',
+      'ebs.csi.aws.com/agent-not-ready',
+      'example.com/maintenance',
+    ].map((key): [string, NodeFacts['taints'], string[]] => [
+      `not ${key}, which nobody calls lasting`,
+      [taint(key), taint(key, 'NoExecute')],
+      [],
+    ]),
   ];
   test.each(taints)('have taints: %s', (_title, given, keys) => {
     expect(viewOf([node('n', { taints: given })]).classes[0]?.taints.map((t) => t.key)).toEqual(keys);
+  });
+  test('have the taints that the configuration calls lasting, and then no others', () => {
+    const nodes = [node('n', { taints: [taint('team'), taint('nvidia.com/gpu'), taint('node.cilium.io/agent-not-ready')] })];
+    const { classes } = classify({ nodes, capabilities: [], keys: [], lastingTaints: ['team'], now: NOW });
+    expect(classes[0]?.taints).toEqual([taint('team')]);
+  });
+  test('stay one while nodes differ by passing taints only', () => {
+    expect(viewOf([node('a', { labels: {} }), node('b', { labels: {}, taints: [taint('x')] })]).classes).toHaveLength(1);
+  });
+  test('tell apart which of them fetch private images', () => {
+    const own = { format: 'nydus', nodeSelector: { keys: 'yes' }, privateImages: true } as const;
+    const nodes = [pool('a', { ...READY, keys: 'yes' }), pool('b', READY), pool('c', {})];
+    const { classes, capabilities } = viewOf(nodes, [NYDUS, own]);
+    expect(classes.map(({ formats, privateFormats }) => [formats, privateFormats]).sort()).toEqual([
+      [[], undefined],
+      [['nydus'], undefined],
+      [['nydus'], ['nydus']],
+    ]);
+    expect(capabilities).toEqual([NYDUS, own]);
   });
 
   test('take in nodes that are cordoned or not ready: they may be back when the Pod is placed', () => {
@@ -75,7 +114,7 @@ describe('classes that become too many', () => {
 
   test('lose the label that makes them so, which is said', () => {
     const keys = ['example.com/nydus', 'rack'];
-    const { classes, tracked, notes } = classify({ nodes: tooMany, capabilities: [NYDUS], keys, now: NOW });
+    const { classes, tracked, notes } = classify({ nodes: tooMany, capabilities: [NYDUS], keys, lastingTaints: [], now: NOW });
     expect(tracked).toEqual(expect.arrayContaining(['example.com/nydus', 'pool']));
     expect(tracked).not.toContain('rack');
     expect(notes).toEqual([expect.stringContaining('label rack is not tracked: with it there are more than 500 classes')]);
@@ -83,20 +122,20 @@ describe('classes that become too many', () => {
   });
   test('lose no label that leaves 500 of them', () => {
     const nodes = many(500, (i) => ({ rack: `r${i}` }));
-    const { classes, notes } = classify({ nodes, capabilities: [], keys: ['rack'], now: NOW });
+    const { classes, notes } = classify({ nodes, capabilities: [], keys: ['rack'], lastingTaints: [], now: NOW });
     expect({ classes: classes.length, notes }).toEqual({ classes: 500, notes: [] });
   });
   test('lose their taints where those alone make too many', () => {
     const nodes = Array.from({ length: 501 }, (_, i) =>
-      node(`n${i}`, { labels: {}, taints: [{ key: `owner-${i}`, value: '', effect: 'NoSchedule' }] }),
+      node(`n${i}`, { labels: {}, taints: [{ key: 'owner', value: `o${i}`, effect: 'NoSchedule' }] }),
     );
-    const { classes, notes } = classify({ nodes, capabilities: [], keys: [], now: NOW });
+    const { classes, notes } = classify({ nodes, capabilities: [], keys: [], lastingTaints: ['owner'], now: NOW });
     expect(classes).toEqual([{ labels: {}, taints: [], platform: 'linux/amd64', formats: [], count: 501 }]);
     expect(notes).toEqual([expect.stringContaining('taints are not told apart')]);
   });
   test('are given up where platforms alone make too many, and then nothing is claimed', () => {
     const nodes = Array.from({ length: 501 }, (_, i) => node(`n${i}`, { labels: {}, arch: `a${i}` }));
-    expect(classify({ nodes, capabilities: [], keys: [], now: NOW })).toMatchObject({
+    expect(classify({ nodes, capabilities: [], keys: [], lastingTaints: [], now: NOW })).toMatchObject({
       tracked: [],
       classes: [],
       notes: [{}, {}],

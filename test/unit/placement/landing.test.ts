@@ -5,13 +5,9 @@ import { nodeAffinity } from '../../../src/placement/filters/node-affinity.js';
 import { tolerated } from '../../../src/placement/filters/taints.js';
 import type { Landing } from '../../../src/placement/landing.js';
 import { landingOf, LandingMemo, mergeLandings, obstacleTo } from '../../../src/placement/landing.js';
-import type { NodeFacts } from '../../../src/placement/node-facts.js';
-import { NOW, NYDUS, viewOf } from './classes.js';
+import { is, named, NOW, NYDUS, ready, required, viewOf } from './classes.js';
 import { node } from './nodes.js';
 
-const named = (name: string, labels: Record<string, string>, more: Partial<NodeFacts> = {}): NodeFacts =>
-  node(name, { labels: { 'kubernetes.io/arch': more.arch ?? 'amd64', ...labels }, ...more });
-const ready = { 'example.com/nydus': 'ready' };
 const GPU = { key: 'nvidia.com/gpu', value: '', effect: 'NoSchedule' };
 /** Two Nydus nodes with GPUs, one plain node, one plain arm64 node. */
 const NODES = [
@@ -20,10 +16,6 @@ const NODES = [
   named('c', { pool: 'cpu' }),
   named('d', { pool: 'edge' }, { arch: 'arm64' }),
 ];
-const required = (...terms: object[]): object => ({
-  affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } } },
-});
-const is = (key: string, ...values: string[]): object => ({ matchExpressions: [{ key, operator: 'In', values }] });
 const land = (podSpec: object, nodes = NODES, now = NOW): Landing =>
   landingOf(constraintsOf(podSpec as never), viewOf(nodes), now);
 
@@ -112,6 +104,14 @@ describe('taints', () => {
     ],
   ];
   test.each(rows)('%s', (_title, podSpec, lands) => expect(land(podSpec, nodes).now.nydus !== undefined).toBe(lands));
+
+  const passing = ['node.cilium.io/agent-not-ready', 'karpenter.sh/disrupted', 'example.com/being-upgraded'];
+  test.each(passing)('keep nobody away where they may be gone in a moment: %s', (key) => {
+    const starting = [named('a', ready), named('t', {}, { arch: 'arm64', taints: [{ key, value: '', effect: 'NoExecute' }] })];
+    const landing = land({}, starting);
+    expect(landing.now.nydus).toContain('1 of the 2 nodes');
+    expect(landing.platforms).toEqual(['linux/amd64', 'linux/arm64']);
+  });
 });
 
 describe('nodes that join later', () => {
@@ -183,16 +183,6 @@ describe('nodes that join later', () => {
   });
   test('which does not help against a node of now', () => {
     expect(obstacleTo('nydus', land({}), true)).toContain('2 of the 4 nodes');
-  });
-});
-
-describe('a copy that has one architecture, in a cluster of two', () => {
-  const nodes = [named('x', {}), named('y', {}, { arch: 'arm64' })];
-  test('has to serve both where the Pod does not choose', () => {
-    expect(land({}, nodes).platforms).toEqual(['linux/amd64', 'linux/arm64']);
-  });
-  test('has to serve the one that the Pod demands', () => {
-    expect(land({ nodeSelector: { 'kubernetes.io/arch': 'amd64' } }, nodes).platforms).toEqual(['linux/amd64']);
   });
 });
 
@@ -297,7 +287,7 @@ describe('one-sided', () => {
   const labels = fc.dictionary(key, value, { maxKeys: 4 });
   const effect = fc.constantFrom('NoSchedule', 'NoExecute', 'PreferNoSchedule');
   const taint = fc.record({
-    key: fc.constantFrom('gpu', 'spot', 'node.kubernetes.io/not-ready'),
+    key: fc.constantFrom('nvidia.com/gpu', 'spot', 'node.kubernetes.io/not-ready'),
     value: fc.constantFrom('', 'x'),
     effect,
   });
@@ -326,7 +316,7 @@ describe('one-sided', () => {
     terms: fc.option(fc.array(term, { minLength: 1, maxLength: 2 }), { nil: undefined }),
     tolerations: fc.array(
       fc.record({
-        key: fc.constantFrom('gpu', 'spot'),
+        key: fc.constantFrom('nvidia.com/gpu', 'spot'),
         operator: fc.constantFrom('Exists', 'Equal'),
         value: fc.constantFrom('', 'x'),
       }),
@@ -353,7 +343,7 @@ describe('one-sided', () => {
       }),
       { numRuns: 500 },
     );
-    expect(accepted).toBeGreaterThan(500);
+    expect(accepted).toBeGreaterThan(100);
   });
   test('and it is exact where the labels are tracked: a Pod that demands the capability has no obstacle', () => {
     fc.assert(

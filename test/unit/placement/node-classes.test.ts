@@ -3,15 +3,21 @@ import fc from 'fast-check';
 import type { NodeClasses } from '../../../src/placement/node-classes.js';
 import { encodeNodeClasses, nodeClassesProblem, parseNodeClasses } from '../../../src/placement/node-classes.js';
 import { quarantineOf, variantKey } from '../../../src/placement/quarantine.js';
-import { NOW, viewOf } from './classes.js';
+import { NOW, NYDUS, viewOf } from './classes.js';
 import { node } from './nodes.js';
 
 const DIGEST = `sha256:${'a'.repeat(64)}`;
 const full: NodeClasses = {
-  ...viewOf([
-    node('a', { labels: { 'example.com/nydus': 'ready' }, taints: [{ key: 'k', value: '"\n', effect: 'NoSchedule' }] }),
-    node('b'),
-  ]),
+  ...viewOf(
+    [
+      node('a', {
+        labels: { 'example.com/nydus': 'ready' },
+        taints: [{ key: 'nvidia.com/gpu', value: '"\n', effect: 'NoSchedule' }],
+      }),
+      node('b'),
+    ],
+    [{ ...NYDUS, privateImages: true }],
+  ),
   quarantined: [
     {
       namespace: 'team',
@@ -31,6 +37,11 @@ describe('the published object', () => {
     expect(parseNodeClasses(configMap(encodeNodeClasses(full)))).toEqual(full);
     const empty = { ...viewOf([]), capabilities: [] };
     expect(parseNodeClasses(configMap(encodeNodeClasses(empty)))).toEqual(empty);
+  });
+  test('says nothing of private images where it was written before they were told apart', () => {
+    const { classes } = parseNodeClasses(body({ classes: [{ ...aClass, privateFormats: undefined }] })) ?? { classes: [] };
+    expect(classes.map((c) => c.privateFormats)).toEqual([undefined]);
+    expect(full.classes.flatMap((c) => c.privateFormats ?? [])).toEqual(['nydus']);
   });
   test('has one class a line, for people', () => {
     const text = Object.values(encodeNodeClasses(full)).join('\n');
