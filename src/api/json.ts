@@ -24,8 +24,10 @@ export function string(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** The entries of an object whose values are texts. */
+/** The entries of an object whose values are texts; the very object where all are. */
 export function stringMap(value: unknown): Readonly<Record<string, string>> {
+  const whole = record(value);
+  if (whole !== undefined && Object.values(whole).every((v) => typeof v === 'string')) return whole as Record<string, string>;
   const entries = Object.entries(record(value) ?? {}).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
   return Object.fromEntries(entries);
 }

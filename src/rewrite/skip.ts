@@ -41,13 +41,15 @@ export function skipPod(pod: PodView, namespace: NamespaceFacts): Skip | undefin
   return undefined;
 }
 
+const NONE: ReadonlySet<string> = new Set();
+
 /**
  * Names of the containers that are left alone. Lists of the Pod and of its Namespace add up: an opt-out is never lost. Read once for a
  * Pod, because both the list and the Pod may be long.
  */
 export function skippedNames(pod: PodView, namespace: NamespaceFacts): ReadonlySet<string> {
   const lists = [pod, namespace].map(({ annotations }) => annotations[ANNOTATION.skipContainers] ?? '');
-  return new Set(lists.flatMap((list) => list.split(',').map((name) => name.trim())));
+  return lists.join('') === '' ? NONE : new Set(lists.flatMap((list) => list.split(',').map((name) => name.trim())));
 }
 
 /** Why one container is left alone, or undefined. */

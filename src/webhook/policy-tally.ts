@@ -52,7 +52,8 @@ const MAX_MESSAGE = 512;
 interface Pending {
   accelerated: number;
   left: number;
-  lastProblem?: NonNullable<PolicyTally['lastProblem']>;
+  /** At: epoch ms. */
+  lastProblem?: Omit<NonNullable<PolicyTally['lastProblem']>, 'time'> & { at: number };
 }
 
 /**
@@ -80,8 +81,7 @@ export class PolicyTallies {
       const pending = this.#of(policy);
       pending[changed && outcome === 'accelerated' ? 'accelerated' : 'left']++;
       if (!PROBLEMS.has(outcome)) continue;
-      const time = formatTime(this.#options.clock.now());
-      pending.lastProblem = { time, outcome, image: clip(source, MAX_IMAGE), message: clip(message, MAX_MESSAGE) };
+      pending.lastProblem = { at: this.#options.clock.now(), outcome, image: clip(source, MAX_IMAGE), message };
     }
     if (this.#pending.size > 0) this.#arm();
   }
@@ -131,7 +131,7 @@ export class PolicyTallies {
     this.#pending.delete(name);
     const { accelerated, left, lastProblem } = pending;
     const decisions = { accelerated: counts.accelerated + accelerated, left: counts.left + left };
-    const status: PolicyTally = { decisions, ...(lastProblem === undefined ? {} : { lastProblem }) };
+    const status: PolicyTally = { decisions, ...(lastProblem === undefined ? {} : { lastProblem: inStatus(lastProblem) }) };
     // As a condition: two replicas that add to the same counts would lose one of the sums.
     const body = { metadata: { resourceVersion: counts.resourceVersion }, status };
     try {
@@ -149,4 +149,9 @@ export class PolicyTallies {
     since.left += pending.left;
     if (pending.lastProblem !== undefined) since.lastProblem ??= pending.lastProblem;
   }
+}
+
+/** Made when it is written: an admission is no time for calendars. */
+function inStatus({ at, message, ...rest }: NonNullable<Pending['lastProblem']>): NonNullable<PolicyTally['lastProblem']> {
+  return { time: formatTime(at), ...rest, message: clip(message, MAX_MESSAGE) };
 }
