@@ -1,9 +1,8 @@
 import { opendir, readFile, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
-import { Composer, LineCounter, Parser } from 'yaml';
-import type { CST, Document } from 'yaml';
 import { list, record } from '../api/json.js';
 import type { Json } from '../api/json.js';
+import { readYaml } from '../config/yaml.js';
 
 /** One object of a file of manifests. */
 export interface Manifest {
@@ -26,8 +25,6 @@ export type Entry = { manifest: Manifest } | { problem: Problem };
 const MAX_FILE_BYTES = 64 << 20;
 /** etcd takes objects of 1.5 MiB; a List of many is one document. The tree of a YAML parser takes fifty times its text. */
 const MAX_YAML_CHARS = 16 << 20;
-/** Levels of YAML collections; a CRD's schema has some forty. */
-const MAX_NESTING = 200;
 const EXTENSIONS: ReadonlySet<string> = new Set(['.yaml', '.yml', '.json']);
 /** A line that ends a document, as kubectl reads it: whatever else stands behind the dashes belongs to the next one. */
 const SEPARATOR = /^---[^\S\n]*(?:#.*)?$/m;
@@ -118,12 +115,7 @@ function documentOf(text: string, file: string, line: number): Entry[] {
     const message = `a YAML document of more than ${MAX_YAML_CHARS >> 20} MiB; split the list, or write it as JSON`;
     return [{ problem: { file, line: first, message } }];
   }
-  try {
-    return yamlOf(text, file, line);
-  } catch (error) {
-    const message = error instanceof RangeError ? 'nested too deeply to be a manifest' : `not YAML: ${(error as Error).message}`;
-    return [{ problem: { file, line: first, message } }];
-  }
+  return yamlOf(text, file, line);
 }
 
 /** Quick, and most of what is large is JSON; a text that is not is left to the YAML parser, which tells the line. */
@@ -135,53 +127,20 @@ function parseJson(text: string): Json | undefined {
   }
 }
 
-/** Errors carry no excerpt of the file (prettyErrors): it may be a Secret, and this ends in the log of a build. */
 function yamlOf(text: string, file: string, line: number): Entry[] {
-  const lineCounter = new LineCounter();
-  // The composer recurses, and a stack that ends within a regular expression ends the whole process: depth is measured before.
-  const tokens = [...new Parser(lineCounter.addNewLine).parse(text)];
-  if (tooDeep(tokens)) throw new RangeError('nesting');
-  const composer = new Composer({ prettyErrors: false, merge: true });
-  const documents = [...composer.compose(tokens)];
-  const at = (offset: number): number => line + lineCounter.linePos(offset).line - 1;
-  return documents.flatMap((document): Entry[] => {
-    const broken = document.errors[0];
-    if (broken !== undefined)
-      return [{ problem: { file, line: at(broken.pos[0]), message: `not YAML: ${broken.message}${hint(text)}` } }];
-    const begins = at(document.contents?.range[0] ?? document.range[0]);
-    const object = plain(document);
-    if (typeof object === 'string') return [{ problem: { file, line: begins, message: object } }];
+  return readYaml(text).flatMap((document): Entry[] => {
+    const begins = line + document.line - 1;
+    if ('problem' in document) return [{ problem: { file, line: begins, message: `${document.problem}${hint(text)}` } }];
+    if (document.value === undefined) return [];
+    const object = record(document.value);
+    if (object === undefined)
+      return [{ problem: { file, line: begins, message: 'not a Kubernetes object: the document is no mapping' } }];
     return flatten(object).map((one) => ({ manifest: { file, line: begins, object: one } }));
   });
 }
 
-/** Whether collections stand in collections deeper than those of any manifest. Keeps its own stack. */
-function tooDeep(tokens: readonly CST.Token[]): boolean {
-  const open: { token: CST.Token; depth: number }[] = tokens.map((token) => ({ token, depth: 0 }));
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    const { token, depth } = next;
-    if (depth > MAX_NESTING) return true;
-    const inner: (CST.Token | null | undefined)[] =
-      'items' in token ? token.items.flatMap(({ key, value }) => [key, value]) : token.type === 'document' ? [token.value] : [];
-    for (const below of inner) if (below) open.push({ token: below, depth: depth + 1 });
-  }
-  return false;
-}
-
 function hint(text: string): string {
   return text.includes('{{') ? ' (a chart has to be rendered first: helm template ... | harbinger simulate -f -)' : '';
-}
-
-/** The object of a document, {} for an empty one, or what is wrong. Aliases are resolved here, so an unquoted `**` fails only now. */
-function plain(document: Document): Json | string {
-  try {
-    const value: unknown = document.toJS();
-    if (value === null || value === undefined) return {};
-    return record(value) ?? 'not a Kubernetes object: the document is no mapping';
-  } catch (error) {
-    if (error instanceof RangeError) throw error;
-    return `not YAML: ${(error as Error).message} (texts that start with * need quotes)`;
-  }
 }
 
 /** `kubectl get -o yaml` prints a List. */

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import { parse } from 'yaml';
 import type { z } from 'zod';
 import type { HarbingerConfig } from './schema.js';
 import { harbingerConfig } from './schema.js';
+import { readYaml } from './yaml.js';
 
 /** The configuration cannot be used; the message names the file, each bad field and what is wrong with it. */
 export class ConfigError extends Error {
@@ -16,13 +16,10 @@ export function defaultConfig(): HarbingerConfig {
 
 /** Parses YAML text; `origin` names it in errors. An empty text means defaults. Throws ConfigError. */
 export function parseConfig(text: string, origin: string): HarbingerConfig {
-  let document: unknown;
-  try {
-    document = parse(text);
-  } catch (err) {
-    throw new ConfigError(`${origin}: not YAML: ${(err as Error).message}`, { cause: err });
-  }
-  const result = harbingerConfig.safeParse(document ?? {});
+  const [first, second] = readYaml(text);
+  if (first !== undefined && 'problem' in first) throw new ConfigError(`${origin}: line ${first.line}: ${first.problem}`);
+  if (second !== undefined) throw new ConfigError(`${origin}: line ${second.line}: a second document; a configuration is one`);
+  const result = harbingerConfig.safeParse(first?.value ?? {});
   if (!result.success) throw new ConfigError(`${origin}: ${result.error.issues.map(describe).join('; ')}`);
   return deepFreeze(result.data);
 }

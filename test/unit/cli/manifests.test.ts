@@ -37,7 +37,7 @@ describe('a text of manifests', () => {
     ['a list', '- kind: A\n', [/1! not a Kubernetes object/]],
     ['a text', 'hello\n', [/1! not a Kubernetes object/]],
     ['a chart that was not rendered', 'kind: {{ .Values.kind }}\na: b: c\n', [/helm template/]],
-    ['a key that stands twice', 'kind: A\nkind: B\n', [/2! not YAML: Map keys must be unique/]],
+    ['a key that stands twice', 'kind: A\nkind: B\n', [/2! not YAML: a key stands twice \(DUPLICATE_KEY\)/]],
     ['an alias without anchor', 'kind: *nobody\n', [/not YAML: .*quotes/]],
     ['a bomb of aliases', bomb(), [/not YAML: /]],
     ['nesting without end', `a: ${'['.repeat(50_000)}`, [/! nested too deeply/]],
@@ -47,10 +47,21 @@ describe('a text of manifests', () => {
     expect(read(text)).toEqual(wanted.map((w) => (typeof w === 'string' ? w : expect.stringMatching(w))));
   });
 
-  test('a problem quotes nothing of the file, which may be a Secret', () => {
-    const problems = read('kind: Secret\nstringData:\n  password: hunter2: x\n');
-    expect(problems).toEqual([expect.stringMatching(/^3! not YAML/)]);
-    expect(problems.join()).not.toContain('hunter2');
+  test.each([
+    ['a colon too many', 'kind: Secret\nstringData:\n  password: hunter2: x\n', 3],
+    ['an alias', 'kind: Secret\nstringData:\n  password: *hunter2\n', 1],
+    ['a tag', 'kind: Secret\nstringData:\n  password: !<hunter2 x\n', 3],
+    ['a quote that does not end', 'kind: Secret\nstringData:\n  password: "hunter2\n', 3],
+    ['an escape', 'kind: Secret\nstringData:\n  password: "\\hunter2"\n', 3],
+    ['a directive', '%TAG hunter2\nkind: Secret\n', 1],
+    ['a bad first character', 'kind: Secret\nstringData:\n  password: @hunter2\n', 3],
+    ['a merge', 'kind: Secret\n<<: hunter2\n', 1],
+    ['a bracket', 'kind: Secret\nstringData: {password: hunter2]}\n', 2],
+    ['a text behind a text', 'kind: Secret\nstringData:\n  password: "a" hunter2\n', 3],
+  ])('a problem quotes nothing of the file, which may be a Secret: %s', (_, text, at) => {
+    const problems = read(text).filter((entry) => entry.includes('!'));
+    expect(problems).toEqual([expect.stringMatching(new RegExp(`^[${at}-${at + 1}]! not YAML`))]);
+    expect(problems.join()).not.toMatch(/hunter/);
   });
 });
 
