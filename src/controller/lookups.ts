@@ -1,34 +1,18 @@
 import type { ImagePrewarm } from '../api/kinds/index.js';
+import { withCredentials } from '../images/credential-chain.js';
 import { withDigest } from '../images/reference.js';
-import type { RegistryPort } from '../images/registry-port.js';
 import type { ResolvedSource } from '../images/resolve.js';
 import { resolveSource } from '../images/resolve.js';
-import { findVariant } from '../images/variant.js';
-import type { Clock } from '../observe/clock.js';
-import type { RuntimeClassFacts } from '../placement/capability.js';
-import { obstacleTo } from '../placement/landing.js';
-import type { NodeClasses } from '../placement/node-classes.js';
-import { quarantineOf } from '../placement/quarantine.js';
-import { sizeProblem, withoutQuarantined } from '../rewrite/answer.js';
+import { findAnswer } from '../rewrite/answer.js';
 import type { Policy } from '../rewrite/policy-match.js';
-import { inOrder, pickPolicy } from '../rewrite/policy-match.js';
 import type { LookupNeed } from './prewarm/record.js';
 import type { Lookup } from './prewarm/snapshot.js';
-import { landingOfSource } from './target-landing.js';
-
-export interface LookupsOptions {
-  registry: () => RegistryPort;
-  policies: () => Policy[];
-  namespaceLabels: (namespace: string) => Readonly<Record<string, string>>;
-  /** The nodes as they are known now. */
-  nodeClasses: () => NodeClasses | undefined;
-  runtimeClass: (name: string) => RuntimeClassFacts | undefined;
-  clock: Clock;
-}
+import type { VariantFacts } from './variant-ground.js';
+import { VariantGround } from './variant-ground.js';
 
 /** What the images are for. */
 export interface LookupUse {
-  /** Platforms of the nodes that will run them; empty where any will do. */
+  /** Platforms of the nodes that will be warmed; empty where any will do. */
   platforms: readonly string[];
   /** Why Pods will not be given the recorded images; absent where they will. */
   unpinned?: string | undefined;
@@ -37,13 +21,19 @@ export interface LookupUse {
 /** Longest that one image may take to be looked up, ms. */
 const TIMEOUT_MS = 30_000;
 
+/**
+ * Whoever may create a gang reads in its status what was found. Harbinger's own credential therefore serves only where it may be
+ * used for Pods (`credential.forPods`); secrets of the gang are not read.
+ */
+export const GANG_CREDENTIALS = [undefined] as const;
+
 /** Looks images up for ImagePrewarms and remembers the latest answer for each while the object exists. */
 export class Lookups {
-  readonly #options: LookupsOptions;
+  readonly #facts: VariantFacts;
   readonly #known = new Map<string, Map<string, Lookup>>();
 
-  constructor(options: LookupsOptions) {
-    this.#options = options;
+  constructor(facts: VariantFacts) {
+    this.#facts = facts;
   }
 
   of(key: string): ReadonlyMap<string, Lookup> {
@@ -62,11 +52,12 @@ export class Lookups {
   }
 
   async #one({ source, fresh }: LookupNeed, prewarm: ImagePrewarm, use: LookupUse): Promise<Lookup> {
-    const { registry, clock } = this.#options;
+    const { registry, clock } = this.#facts;
     const { platforms, unpinned } = use;
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const wanted = platforms.length === 0 ? {} : { platforms };
-    const resolution = await resolveSource(source, registry(), { ...wanted, fresh, signal });
+    const port = withCredentials(registry(), GANG_CREDENTIALS);
+    const resolution = await resolveSource(source, port, { ...wanted, fresh, signal });
     if (!resolution.ok)
       return { ok: false, reason: resolution.reason, outcome: resolution.outcome, message: resolution.message, at: clock.now() };
     // Pods that nobody rewrites run what their templates say: with a variant warm they would still start cold.
@@ -81,47 +72,45 @@ export class Lookups {
       resolved: withDigest(reference, digest),
       outcome: 'pinned',
       sizeBytes,
-      at: this.#options.clock.now(),
+      at: this.#facts.clock.now(),
     };
   }
 
   /**
    * The variant that a policy wants for prewarmed gangs; undefined where none does or none is proven to be the same program and to
-   * run wherever a member may land: the source is warmed then.
+   * run wherever a member may land, which is more than the nodes that are warmed: the source is warmed then.
    */
   async #variant(
-    resolved: ResolvedSource,
+    { reference, digest, sizeBytes }: ResolvedSource,
     prewarm: ImagePrewarm,
     { source, signal }: { source: string; signal: AbortSignal },
   ): Promise<Lookup | undefined> {
-    const { policies, namespaceLabels, registry, nodeClasses, runtimeClass, clock } = this.#options;
-    const { namespace = '' } = prewarm.metadata;
-    const policy = pickPolicy(inOrder(policies()), namespaceLabels(namespace), resolved.reference);
+    const ground = new VariantGround(this.#facts, prewarm);
+    const policy = ground.policyFor(reference);
     if (policy === undefined || policy.spec.whenPrewarmed !== 'Variant' || policy.spec.mode !== 'Enforce') return undefined;
-    if (sizeProblem(policy.spec, resolved.sizeBytes) !== undefined) return undefined;
-    const { variants: rules, freshness, nodePoolClosed } = policy.spec;
-    const view = nodeClasses();
-    const landing = landingOfSource(prewarm, source, { view, runtimeClass, now: clock.now() });
-    const failed = (image: string): string | undefined => quarantineOf(view, { namespace, image, now: clock.now() })?.message;
-    const answer = await findVariant({
-      source: resolved,
-      rules,
-      freshness,
-      output: 'Digest',
-      port: withoutQuarantined(registry(), failed),
-      obstacle: (format) => obstacleTo(format, landing, nodePoolClosed),
-      ...(landing?.platforms === undefined ? {} : { platforms: landing.platforms }),
+    const question = { reference, policy: byDigest(policy), landing: ground.landingOf(source), chain: GANG_CREDENTIALS };
+    const { variant } = await findAnswer(question, this.#facts.registry(), {
+      quarantined: (image) => ground.quarantined(image),
+      sourceDigest: digest,
       signal,
     });
-    if (answer.outcome !== 'accelerated' || answer.image === undefined) return undefined;
+    if (variant === undefined) return undefined;
+    const { image, format, portable } = variant;
     return {
       ok: true,
-      digest: resolved.digest,
-      resolved: answer.image,
+      digest,
+      resolved: image,
       outcome: 'accelerated',
-      sizeBytes: resolved.sizeBytes,
-      message: `${answer.format ?? ''} variant by policy ${policy.name}`,
-      at: clock.now(),
+      format,
+      portable,
+      sizeBytes,
+      message: `${format} variant by policy ${policy.name}`,
+      at: this.#facts.clock.now(),
     };
   }
+}
+
+/** A record names bytes whatever form the policy wants in Pods: members and retries have to be the same. */
+function byDigest(policy: Policy): Policy {
+  return { ...policy, spec: { ...policy.spec, output: 'Digest' } };
 }

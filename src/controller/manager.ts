@@ -26,6 +26,7 @@ import { PrewarmMetrics } from './metrics.js';
 import { PlannerLoop } from './planner-loop.js';
 import { PolicyReconciler } from './policies.js';
 import { PrewarmReconciler } from './prewarm/reconciler.js';
+import { RecordedVariants } from './recorded-variants.js';
 import { VariantFailures } from './variant-failures.js';
 
 export interface ManagerOptions {
@@ -48,6 +49,8 @@ const PLAN = 'plan';
 /** Changes of nodes that come within this time are published together, ms. */
 const NODES_DELAY_MS = 1_000;
 const NODES = 'nodes';
+/** Variants on record are judged anew this long after nodes changed, ms: later than the new picture of the nodes. */
+const REVISE_DELAY_MS = 2_500;
 /** A gang whose Job has not been seen yet is looked at again after this time if no event came, ms. */
 const JOB_LOOK_MS = 1_000;
 
@@ -75,14 +78,14 @@ export class Manager {
     const guard = new Guard(clock);
     const failures = new VariantFailures({ clock, log, metrics, leading: options.leading });
     const nodeClasses = new NodeClassesReconciler({ client, caches, actuator, failures, config, clock, log, metrics, namespace });
-    const lookups = new Lookups({
+    const facts = {
       nodeClasses: () => nodeClasses.view(),
-      runtimeClass: (name) => caches.runtimeClasses.get(name),
+      runtimeClass: (name: string) => caches.runtimeClasses.get(name),
       registry: options.registry,
       policies: () => caches.policies.list().flatMap(({ reading }) => (reading.ok ? [reading.policy] : [])),
-      namespaceLabels: (name) => caches.namespaces.get(name)?.labels ?? {},
+      namespaceLabels: (name: string) => caches.namespaces.get(name)?.labels ?? {},
       clock,
-    });
+    };
     const numbers = new PrewarmMetrics(metrics);
     const base = { caches, views, actuator, guard, config, clock };
     this.#caches = caches;
@@ -108,7 +111,8 @@ export class Manager {
       ...base,
       metrics: numbers,
       planner: this.#planner,
-      lookups,
+      lookups: new Lookups(facts),
+      variants: new RecordedVariants(facts),
       events: options.events,
       readWorkload: workloadReader(client),
     });
@@ -199,14 +203,19 @@ export class Manager {
     const plan = (): void => this.#plan();
     const all = (): void => this.reconsider();
     for (const cache of [nodes, pods, sets, rejections]) cache.onChange(plan);
-    const classes = (): void => this.#queues.nodeClasses.addAfter(NODES, NODES_DELAY_MS);
+    const classes = (): void => {
+      this.#queues.nodeClasses.addAfter(NODES, NODES_DELAY_MS);
+      this.#reviseVariants();
+    };
     for (const cache of [runtimeClasses, flavors]) cache.onChange(classes);
     // Heartbeats come from every node and change no class; how old they are is looked at by the clock.
     nodes.onChange((_key, now, before) => {
       if (classEssence(now) !== classEssence(before)) classes();
     });
     accelerated.onChange((_key, now, before) => {
-      if (now !== undefined && this.#failures.note(now, before)) this.#queues.nodeClasses.add(NODES);
+      if (now === undefined || !this.#failures.note(now, before)) return;
+      this.#queues.nodeClasses.add(NODES);
+      this.#reviseVariants();
     });
     for (const cache of [clusterQueues, localQueues, flavors, checkConfigs]) cache.onChange(all);
     policies.onChange((name) => {
@@ -240,6 +249,14 @@ export class Manager {
       this.#queues.admissionChecks.add(name);
       all();
     });
+  }
+
+  /** Other nodes, or nodes that cannot pull a variant, can mean that gangs must not be given the one on their record. */
+  #reviseVariants(): void {
+    for (const prewarm of this.#caches.prewarms.list()) {
+      const images = prewarm.status?.targets?.flatMap((t) => t.images) ?? [];
+      if (images.some((i) => i.outcome === 'accelerated')) this.#queues.prewarms.addAfter(keyOf(prewarm), REVISE_DELAY_MS);
+    }
   }
 
   #workload(key: string): void {

@@ -108,10 +108,7 @@ function nodes({ candidates, prewarm, progress }: PrewarmSnapshot): Verdict | un
 /** All nodes are warm; but a tag is only as good as the last look at it. */
 function warm(snapshot: PrewarmSnapshot, record: RecordUpdate): Verdict | undefined {
   if (record.held.length + record.moved.length > 0) {
-    return no(
-      'ImageMoved',
-      `${[...record.held, ...record.moved].join(', ')} names other bytes now; they are warmed before the gang goes on`,
-    );
+    return no('ImageMoved', changeMessage(record));
   }
   if (!allWarm(snapshot)) return undefined;
   const { prewarm, lookups, progress } = snapshot;
@@ -121,6 +118,16 @@ function warm(snapshot: PrewarmSnapshot, record: RecordUpdate): Verdict | undefi
   if (unseen !== undefined)
     return no('ResolvingImages', `all nodes are warm; looking at ${unseen} once more before the gang goes on`);
   return { ...no('AllNodesWarm', `the images are on all ${progress?.desired ?? 0} nodes`), ready: true };
+}
+
+/** Why a record changes; a variant that is given up is told apart from a tag that moved, since it calls for other action. */
+function changeMessage({ held, moved, givenUp }: RecordUpdate): string {
+  const tags = [...held, ...moved].filter((source) => !givenUp.has(source));
+  const parts = [
+    ...(tags.length === 0 ? [] : [`${tags.join(', ')} names other bytes now; they are warmed before the gang goes on`]),
+    ...[...givenUp].map(([source, why]) => `the variant of ${source} is not used any more, another image is warmed (${why})`),
+  ];
+  return parts.join('; ');
 }
 
 function deadline({ progress }: PrewarmSnapshot, { why }: Lifecycle): Verdict | undefined {

@@ -15,13 +15,14 @@ import type { WorkloadView } from '../gang-sources/kueue.js';
 import type { GangViews } from '../gang-views.js';
 import type { Guard } from '../guard.js';
 import type { Lookups } from '../lookups.js';
+import type { RecordedVariants } from '../recorded-variants.js';
 import type { PrewarmMetrics } from '../metrics.js';
 import type { PlannerLoop } from '../planner-loop.js';
 import type { PrewarmPlan } from '../planning.js';
 import { signatureOf } from '../planning.js';
 import type { PrewarmDecision } from './decide.js';
 import { decidePrewarm } from './decide.js';
-import { lookupsNeeded } from './record.js';
+import { isFrozen, lookupsNeeded } from './record.js';
 import { unpinnedBecause } from './unpinned.js';
 import type { PrewarmSnapshot } from './snapshot.js';
 
@@ -30,6 +31,7 @@ export interface PrewarmReconcilerOptions {
   views: GangViews;
   planner: PlannerLoop;
   lookups: Lookups;
+  variants: RecordedVariants;
   actuator: Actuator;
   events: EventRecorder;
   guard: Guard;
@@ -59,10 +61,11 @@ export class PrewarmReconciler {
   }
 
   async reconcile(key: string): Promise<Result> {
-    const { caches, views, planner, lookups, clock, config } = this.#options;
+    const { caches, planner, lookups, variants, clock, config } = this.#options;
     const prewarm = caches.prewarms.get(key);
     if (prewarm === undefined) {
       lookups.forget(key);
+      variants.forget(key);
       this.#options.guard.forgetPrewarm(key);
       this.#written.delete(key);
       return {};
@@ -70,11 +73,7 @@ export class PrewarmReconciler {
     const plan = planner.planOf(key);
     // The first plan comes within a moment, and the planner adds this key then.
     if (plan === undefined || prewarm.metadata.deletionTimestamp !== undefined) return {};
-    const { budgets } = config();
-    const seen = this.#snapshot(key, prewarm, plan, views.workloadOf(prewarm));
-    const needs = lookupsNeeded(seen, clock.now(), budgets.tagRecheckSeconds * 1000);
-    if (needs.length > 0 && plan.lifecycle.keep)
-      await lookups.look(key, prewarm, needs, { platforms: this.#platforms(prewarm), unpinned: seen.unpinned });
+    if (plan.lifecycle.keep) await this.#look(key, prewarm, plan);
     // Looking takes time: what is decided must come from what is known now.
     if (caches.prewarms.get(key)?.metadata.resourceVersion !== prewarm.metadata.resourceVersion) return { after: 0 };
     const latest = planner.planOf(key) ?? plan;
@@ -82,13 +81,28 @@ export class PrewarmReconciler {
       decidePrewarm(this.#snapshot(key, prewarm, latest, workload), {
         now: clock.now(),
         lifecycle: latest.lifecycle,
-        rates: budgets,
+        rates: config().budgets,
       });
     return this.#apply(key, prewarm, decide);
   }
 
+  /** Asks registries what has to be known: about variants on record first, since one that is gone calls for another. */
+  async #look(key: string, prewarm: ImagePrewarm, plan: PrewarmPlan): Promise<void> {
+    const { views, lookups, variants, clock, config } = this.#options;
+    const recheckMs = config().budgets.tagRecheckSeconds * 1000;
+    const seen = (): PrewarmSnapshot => this.#snapshot(key, prewarm, plan, views.workloadOf(prewarm));
+    await variants.check(key, prewarm, {
+      // What is final is not looked at time and again for its sake alone: it changes only where nodes fail or change.
+      maxAgeMs: isFrozen(seen()) ? Number.POSITIVE_INFINITY : recheckMs,
+      failed: new Set(plan.progress?.failures.map((f) => f.image)),
+    });
+    const { unpinned, ...snapshot } = seen();
+    const needs = lookupsNeeded(snapshot, clock.now(), recheckMs);
+    if (needs.length > 0) await lookups.look(key, prewarm, needs, { platforms: this.#platforms(prewarm), unpinned });
+  }
+
   #snapshot(key: string, prewarm: ImagePrewarm, plan: PrewarmPlan, workload: WorkloadView | undefined): PrewarmSnapshot {
-    const { caches, views, planner, lookups, guard, config } = this.#options;
+    const { caches, views, planner, lookups, variants, guard, config } = this.#options;
     const { namespace = '' } = prewarm.metadata;
     return {
       prewarm,
@@ -96,6 +110,7 @@ export class PrewarmReconciler {
       progress: plan.signature === signatureOf(prewarm) ? plan.progress : undefined,
       candidates: plan.candidates,
       lookups: lookups.of(key),
+      unusable: variants.problems(key, prewarm),
       deadlineMs: plan.deadlineMs,
       concurrency: plan.concurrency,
       unpinned:

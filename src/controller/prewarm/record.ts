@@ -1,7 +1,8 @@
 import type { ImagePrewarm } from '../../api/kinds/index.js';
 import type { ImagePrewarmStatus } from '../../api/kinds/image-prewarm.js';
 import { clip, isTrue } from '../../api/conditions.js';
-import { parseReference } from '../../images/reference.js';
+import { present } from '../../api/json.js';
+import { parseReference, withDigest } from '../../images/reference.js';
 import type { Lookup, PrewarmSnapshot } from './snapshot.js';
 
 type TargetRecord = NonNullable<ImagePrewarmStatus['targets']>[number];
@@ -48,15 +49,21 @@ const RETRY_MS = 15_000;
 /** A look that old still counts as "just before" the gang is let go, ms. */
 const LATELY_MS = 5_000;
 
-/** Which images have to be looked up now: those without a record, and moving tags whose last look is too old to let a gang go on. */
+/**
+ * Which images have to be looked up now: those without a record, moving tags whose last look is too old to let a gang go on, and
+ * variants that cannot be used any more, for which there may be another one.
+ */
 export function lookupsNeeded(snapshot: PrewarmSnapshot, now: number, recheckMs: number): LookupNeed[] {
-  const mayMove = allWarm(snapshot) && !isFrozen(snapshot);
+  const frozen = isFrozen(snapshot);
+  const mayMove = allWarm(snapshot) && !frozen;
   // What makes it Ready is a look just now; while it stays Ready, one every now and then.
   const maxAge = isTrue(snapshot.prewarm.status?.conditions, 'Ready') ? recheckMs : Math.min(recheckMs, LATELY_MS);
   const needs = imagesOf(snapshot.prewarm).filter(({ source, record }) => {
     const last = snapshot.lookups.get(source);
     // A look from the future was made before the clock was set back: its age is not known.
     const older = (ms: number): boolean => last === undefined || now >= last.at + ms || now < last.at;
+    if (!frozen && unusableBecause(record, snapshot) !== undefined)
+      return last === undefined || (last.ok && last.resolved === record?.resolved);
     if (record?.resolved !== undefined) return mayMove && !isPinned(source) && older(maxAge);
     return last?.ok !== true && older(RETRY_MS);
   });
@@ -72,10 +79,12 @@ export function allWarm({ progress }: Pick<PrewarmSnapshot, 'progress'>): boolea
 
 export interface RecordUpdate {
   targets: TargetRecord[];
-  /** Sources whose tag names other bytes now and whose record could not be changed yet, since Pods may come at any moment. */
+  /** Sources whose record is out of date and could not be changed yet, since Pods may come at any moment. */
   held: string[];
   /** Sources whose record was changed. */
   moved: string[];
+  /** Those of both whose tag is where it was but whose variant cannot be used any more, and why. */
+  givenUp: ReadonlyMap<string, string>;
 }
 
 /** The record as it should stand after the latest lookups. A failed second look never takes a record away: its bytes are there. */
@@ -84,26 +93,72 @@ export function updateRecord(snapshot: PrewarmSnapshot): RecordUpdate {
   const frozen = isFrozen(snapshot);
   const held = new Set<string>();
   const moved = new Set<string>();
+  const givenUp = new Map<string, string>();
   const targets = prewarm.spec.targets.map((target) => ({
     name: target.name,
     images: target.images.map(({ reference: source }): ImageRecord => {
       const record = recordOf(prewarm, target.name, source);
       const lookup = lookups.get(source);
       if (record?.resolved === undefined) return lookup === undefined ? { source, ...record } : fromLookup(source, lookup);
-      if (frozen || lookup === undefined || !lookup.ok || lookup.digest === record.digest) return record;
-      if (gang?.checkReady === true) {
+      const change = changeOf(record, snapshot, frozen);
+      if (change === undefined) return record;
+      if (change.why !== undefined) givenUp.set(source, change.why);
+      if (!frozen && gang?.checkReady === true) {
         held.add(source);
         return record;
       }
       moved.add(source);
-      return fromLookup(source, lookup);
+      return change.record;
     }),
   }));
-  return { targets, held: [...held], moved: [...moved] };
+  return { targets, held: [...held], moved: [...moved], givenUp };
+}
+
+/** What a record is replaced by, and why if it is not for its tag; undefined where it stands. */
+function changeOf(
+  record: ImageRecord,
+  snapshot: PrewarmSnapshot,
+  frozen: boolean,
+): { record: ImageRecord; why?: string } | undefined {
+  const lookup = frozen ? undefined : snapshot.lookups.get(record.source);
+  if (lookup?.ok === true && lookup.digest !== record.digest) return { record: fromLookup(record.source, lookup) };
+  const why = unusableBecause(record, snapshot);
+  const next = why === undefined ? undefined : replacementOf(record, why, lookup);
+  return next === undefined || why === undefined ? undefined : { record: next, why };
+}
+
+/** Why Pods must not be given the variant on record any more; undefined where they may, or where there is none. */
+function unusableBecause(record: ImageRecord | undefined, { unusable }: PrewarmSnapshot): string | undefined {
+  return record?.outcome === 'accelerated' ? unusable.get(record.source) : undefined;
+}
+
+/**
+ * What takes the place of a variant that cannot be used any more. The plain image of the same digest is the same program, so a gang
+ * that was let go may be given it too (P3); there is no way back, or members would change with every node.
+ * @param lookup absent once the record is final; before that another variant will do
+ */
+function replacementOf(record: ImageRecord, why: string, lookup: Lookup | undefined): ImageRecord | undefined {
+  const isOther = lookup?.ok === true && lookup.outcome === 'accelerated' && lookup.resolved !== record.resolved;
+  return isOther ? fromLookup(record.source, lookup) : plainOf(record, why);
+}
+
+function plainOf({ source, digest, sizeBytes }: ImageRecord, why: string): ImageRecord | undefined {
+  const reading = parseReference(source);
+  if (digest === undefined || !reading.ok) return undefined;
+  const message = clip(`the plain image in place of its variant: ${why}`);
+  return present<ImageRecord>({
+    source,
+    resolved: withDigest(reading.reference, digest),
+    digest,
+    sizeBytes,
+    outcome: 'pinned',
+    message,
+  });
 }
 
 function fromLookup(source: string, lookup: Lookup): ImageRecord {
   if (!lookup.ok) return { source, outcome: lookup.outcome, message: clip(lookup.message) };
-  const { digest, resolved, outcome, sizeBytes, message } = lookup;
-  return { source, resolved, digest, sizeBytes, outcome, ...(message === undefined ? {} : { message: clip(message) }) };
+  const { digest, resolved, outcome, format, portable, sizeBytes, message } = lookup;
+  const text = message === undefined ? undefined : clip(message);
+  return present<ImageRecord>({ source, resolved, digest, sizeBytes, outcome, format, portable, message: text });
 }

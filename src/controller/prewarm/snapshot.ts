@@ -1,4 +1,5 @@
 import type { ImagePrewarm } from '../../api/kinds/index.js';
+import type { Format } from '../../api/kinds/acceleration-policy.js';
 import type { Outcome } from '../../api/outcomes.js';
 import type { FailureReason } from '../../api/reasons.js';
 import type { OptIn } from '../../gangs/opt-in.js';
@@ -23,10 +24,25 @@ export interface GangView {
   position?: number | undefined;
 }
 
+/** An image that was looked up. */
+export interface FoundImage {
+  ok: true;
+  /** Of the source. */
+  digest: string;
+  /** What Pods are to be given. */
+  resolved: string;
+  outcome: Outcome;
+  /** Of the variant, where it is one. */
+  format?: Format | undefined;
+  portable?: boolean | undefined;
+  sizeBytes: number;
+  message?: string;
+  /** Epoch ms. */
+  at: number;
+}
+
 /** What became of looking an image up. */
-export type Lookup =
-  | { ok: true; digest: string; resolved: string; outcome: Outcome; sizeBytes: number; message?: string; at: number }
-  | { ok: false; reason: FailureReason; outcome: Outcome; message: string; at: number };
+export type Lookup = FoundImage | { ok: false; reason: FailureReason; outcome: Outcome; message: string; at: number };
 
 /** What became of looking for nodes, over all targets. */
 export interface CandidateSums {
@@ -49,6 +65,8 @@ export interface PrewarmSnapshot {
   candidates: CandidateSums;
   /** Latest lookups by source, as far as this process made them. */
   lookups: ReadonlyMap<string, Lookup>;
+  /** Why the variant on record must not be given to Pods any more, by source. */
+  unusable: ReadonlyMap<string, string>;
   /** Rates of the configuration and what is derived from them, ms. */
   deadlineMs: number;
   concurrency: number;

@@ -79,6 +79,7 @@ export const snapshot = (change: Partial<PrewarmSnapshot> = {}): PrewarmSnapshot
   progress: progress(),
   candidates: { reasons: {}, desired: 3, empty: [] },
   lookups: new Map([[SOURCE, lookup()]]),
+  unusable: new Map(),
   deadlineMs: 600_000,
   concurrency: 10,
   ...change,

@@ -47,6 +47,8 @@ interface Situation {
   write?: () => Promise<unknown>;
   look?: Lookups['look'];
   namespaceLabels?: Record<string, string>;
+  /** Why variants on record cannot be used. */
+  problems?: ReadonlyMap<string, string>;
 }
 /** The reconciler among doubles that know one object, warm on all nodes, whose tag has moved from digest a to b. */
 function ground({
@@ -57,6 +59,7 @@ function ground({
   write,
   look,
   namespaceLabels,
+  problems,
 }: Situation) {
   const moving = object ?? prewarm({ targets: recorded() }, { gangRef: GANG_REF });
   const stored = { ...moving, metadata: { ...moving.metadata, uid: 'p-uid', resourceVersion: '5' } };
@@ -87,6 +90,7 @@ function ground({
       look: look ?? (() => Promise.resolve()),
       forget: () => undefined,
     },
+    variants: { check: () => Promise.resolve(), problems: () => problems ?? new Map(), forget: () => undefined },
     actuator: {
       perform: (action: Action) => {
         actions.push(action);
