@@ -63,18 +63,6 @@ export function format(reference: Reference): string {
   return `${registry}/${repository}${tag === undefined ? '' : `:${tag}`}${digest === undefined ? '' : `@${digest}`}`;
 }
 
-/** The short form for people: without `docker.io/library/`. Parsing it gives the same reference again. */
-export function familiar(reference: Reference): string {
-  const full = format(reference);
-  const library = `${DEFAULT_REGISTRY}/library/`;
-  for (const prefix of [library, `${DEFAULT_REGISTRY}/`]) {
-    const short = full.slice(prefix.length);
-    const again = full.startsWith(prefix) ? parseReference(short) : undefined;
-    if (again?.ok === true && format(again.reference) === full) return short;
-  }
-  return full;
-}
-
 /** `registry/repository@digest`: the only form that both pins the bytes and lets the scheduler see where the image is (ImageLocality). */
 export function withDigest(reference: Reference, digest: string): string {
   return `${reference.registry}/${reference.repository}@${digest}`;
@@ -93,12 +81,6 @@ export function atDigest(reference: Reference, digest: string): Reference {
 /** The tag as written or defaulted; undefined for references by digest alone, for which no tag may be guessed. */
 export function tagOf(reference: Reference): string | undefined {
   return reference.tag;
-}
-
-/** Whether two texts name the same image after normalisation; unparsable texts never do. */
-export function sameImage(a: string, b: string): boolean {
-  const [left, right] = [parseReference(a), parseReference(b)];
-  return left.ok && right.ok && format(left.reference) === format(right.reference);
 }
 
 /** Whether a text is a digest in the form that registries use, of an algorithm that can be verified. */

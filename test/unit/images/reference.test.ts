@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { familiar, format, isDigest, parseReference, sameImage, withDigest, withTag } from '../../../src/images/reference.js';
+import { format, isDigest, parseReference, withDigest, withTag } from '../../../src/images/reference.js';
 
 const SHA256 = `sha256:${'a1'.repeat(32)}`;
 const SHA512 = `sha512:${'b2'.repeat(64)}`;
@@ -102,14 +102,12 @@ describe('properties of the grammar', () => {
     );
   });
 
-  test('the full and the familiar form parse to the same reference', () => {
+  test('the full form parses to the same reference', () => {
     fc.assert(
       fc.property(image, (text) => {
         const parsed = parseReference(text);
         if (!parsed.ok) throw new Error(`${text}: ${parsed.problem}`);
         expect(parseReference(format(parsed.reference))).toEqual(parsed);
-        expect(parseReference(familiar(parsed.reference))).toEqual(parsed);
-        expect(sameImage(text, format(parsed.reference))).toBe(true);
       }),
       { numRuns: 1000 },
     );
@@ -142,26 +140,8 @@ describe('other names of the same repository', () => {
     expect(withTag(source.reference, tag)).toBeUndefined();
   });
 
-  test('texts that are no images are never the same', () => {
-    expect(sameImage('', '')).toBe(false);
-    expect(sameImage('nginx', 'docker.io/library/nginx:latest')).toBe(true);
-    expect(sameImage('nginx', 'nginx:1')).toBe(false);
-  });
-
   test('digests are told from other texts', () => {
     expect(isDigest(SHA256)).toBe(true);
     expect(isDigest('latest')).toBe(false);
-  });
-});
-
-describe('the familiar form', () => {
-  test.each([
-    ['docker.io/library/nginx:1', 'nginx:1'],
-    ['docker.io/acme/web:1', 'acme/web:1'],
-    ['registry.example.com/a:1', 'registry.example.com/a:1'],
-    ['docker.io/example.com/a:1', 'docker.io/example.com/a:1'],
-  ])('%s is %s', (text, expected) => {
-    const parsed = parseReference(text);
-    expect(parsed.ok && familiar(parsed.reference)).toBe(expected);
   });
 });
