@@ -16,6 +16,8 @@ export interface Answer {
   headers: Readonly<Record<string, string>>;
   /** All values of WWW-Authenticate. */
   challenges: readonly string[];
+  /** All values of Link. */
+  links: readonly string[];
   body: Buffer;
 }
 
@@ -104,7 +106,8 @@ export class Http {
         chunks.push(chunk);
       }
       const body = await decoded(Buffer.concat(chunks), flat['content-encoding'], { host, maxBytes, status: answer.statusCode });
-      return { status: answer.statusCode, headers: flat, challenges: allValues(answer.headers['www-authenticate']), body };
+      const [challenges, links] = ['www-authenticate', 'link'].map((name) => allValues(answer.headers[name]));
+      return { status: answer.statusCode, headers: flat, challenges: challenges ?? [], links: links ?? [], body };
     } catch (error) {
       const gaveUp = signal?.aborted === true;
       const namedBy = NAMED_BY[more.purpose];

@@ -2,10 +2,10 @@ import { clip } from '../api/conditions.js';
 import { list, parseObject, records, string } from '../api/json.js';
 import type { Json } from '../api/json.js';
 import { MEDIA_TYPE } from '../images/manifest.js';
+import { fallbackTag } from '../images/referrers.js';
 import type { Credential, Descriptor } from '../images/registry-port.js';
 import { RegistryError } from '../images/registry-port.js';
 import type { Reference } from '../images/reference.js';
-import { fallbackTag } from './referrers.js';
 import type { Ask, Reply, Session } from './session.js';
 import { digestOf } from './verify.js';
 

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { fallbackTag } from '../../../src/registry/referrers.js';
+import { fallbackTag } from '../../../src/images/referrers.js';
+import { nextLink } from '../../../src/registry/link.js';
 import { OCI, OCI_INDEX, digestOf, manifestBody } from '../images/support.js';
 import { RegistryDouble, closeClients, failure, listed, ref, stackOf } from './support.js';
 import type { Handler, Stack } from './support.js';
@@ -18,7 +19,7 @@ const entry = (name: string): object => ({ mediaType: OCI, digest: digestOf(name
 const index = (...names: string[]): string =>
   JSON.stringify({ schemaVersion: 2, mediaType: OCI_INDEX, manifests: names.map(entry) });
 const send =
-  (status: number, body = '', headers: Record<string, string> = {}): Handler =>
+  (status: number, body = '', headers: Record<string, string | string[]> = {}): Handler =>
   (_, response) =>
     response.writeHead(status, headers).end(body);
 /** Different answers for the API and for the tag. */
@@ -41,10 +42,14 @@ describe('the API', () => {
     ['a path', (next: string) => `<${next}>; rel="next"`],
     ['a whole URL', (next: string) => `<http://${double.host}${next}>; rel="next"`],
     ['a relation without quotes', (next: string) => `<${next}>;rel=next`],
-  ])('is read page by page where the link is %s', async (_, link) => {
+    ['followed by other parameters', (next: string) => `<${next}>; title="x, y; rel=prev"; rel="next"`],
+    ['one of several', (next: string) => `</v2/first>; rel="first", <${next}>; REL="last Next"`],
+    ['in a header of its own', (next: string) => ['</v2/first>; rel="first"', `<${next}>; rel="next"`]],
+  ] as [string, (next: string) => string | string[]][])('is read page by page where the link is %s', async (_, link) => {
     double.handler = answers((request, response, url) => {
       const page = Number(url.searchParams.get('page') ?? '1');
-      const next = page < 3 ? { link: link(`/v2/a/b/referrers/${SUBJECT}?page=${page + 1}`) } : {};
+      const next: Record<string, string | string[]> =
+        page < 3 ? { link: link(`/v2/a/b/referrers/${SUBJECT}?page=${page + 1}`) } : {};
       send(200, index(`page ${page}`), next)(request, response, url);
     });
     names(await read(), 'page 1', 'page 2', 'page 3');
@@ -81,6 +86,21 @@ describe('the API', () => {
       expect(double.lines).toHaveLength(2);
     },
   );
+
+  test.each([
+    ['opening brackets', '<'.repeat(8192)],
+    ['links that lead nowhere', '<>;'.repeat(2700)],
+    ['quotes', `<a>;${'"\\'.repeat(4000)}`],
+    ['more than is read', `${'<a>;rel=x,'.repeat(900)}<b>;rel=next`],
+    ['another relation, the first of two', '<a>; rel=prev; rel=next'],
+    ['a quoted text that looks like one', '<a>; title="; rel=next"'],
+  ])('is not held up by a link of %s', (_, header) => {
+    const started = performance.now();
+    for (let i = 0; i < 5; i += 1) expect(nextLink([header])).toBeUndefined();
+    // A search with a pattern took 200 ms for a single one of the first kind.
+    expect(performance.now() - started).toBeLessThan(200);
+    expect(nextLink([header, '<c>; rel=next'])).toBe('c');
+  });
 
   test('that redirects is followed', async () => {
     double.handler = (request, response, url) =>
