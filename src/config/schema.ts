@@ -59,7 +59,7 @@ const credential = z
       }),
     forPods: z.boolean().default(true).meta({
       description:
-        "False: images of Pods are looked up with the Pods' own secrets or without any, so that Harbinger's rights show nobody a digest or a variant of a private image. Images that a gang is warmed with are looked up by Harbinger for itself.",
+        "False: images of Pods and of gangs are looked up without this credential, so that Harbinger's rights show nobody existence, digest, size or variants of a private image. Pods' own secrets still count where rewrite.podSecrets allows; gangs have none here, so their private images are not warmed.",
     }),
   })
   .refine((c) => (c.dockerConfigFile === undefined) !== (c.exec === undefined), 'exactly one of dockerConfigFile and exec');
@@ -71,14 +71,10 @@ const registry = z
       .boolean()
       .default(true)
       .meta({ description: 'False: Harbinger never asks this registry, and its images are left alone.' }),
-    caFile: z
-      .string()
-      .min(1)
-      .optional()
-      .meta({
-        description:
-          'PEM file with the authorities to trust for this registry, instead of those of the system; read again when it changes.',
-      }),
+    caFile: z.string().min(1).optional().meta({
+      description:
+        'PEM file with the authorities to trust for this registry, instead of those of the system; read again when it changes.',
+    }),
     plainHTTP: z.boolean().default(false).meta({ description: 'The registry speaks HTTP without TLS.' }),
     allowLocalAddresses: z.boolean().default(false).meta({
       description:
