@@ -1,6 +1,7 @@
 import { ANNOTATION } from '../api/names.js';
-import { childFor, plainChildren } from '../images/children.js';
-import { formatOf } from '../images/formats/index.js';
+import { choicesOf } from '../images/compare.js';
+import { formatOf, imageFormat } from '../images/formats/index.js';
+import { markOf } from '../images/formats/marks.js';
 import type { ImageFormat } from '../images/formats/format.js';
 import { RECORD_ARTIFACT_TYPE } from '../images/freshness.js';
 import { runsOn } from '../images/platform.js';
@@ -96,19 +97,18 @@ async function pairsOf(context: Context): Promise<Pair[]> {
   if (index.kind === 'manifest') return [await single(context)];
   const pairs: Pair[] = [];
   for (const of of resolved.platforms) {
-    const first = childFor(plainChildren(index), of.platform);
-    if (first === undefined)
+    const choices = await choicesOf({ source: resolved, port: registry }, index, of);
+    if (choices.length === 0)
       throw new Error(
         `${format(candidate)} has no image for ${of.platform ?? 'any platform'}; convert all platforms of the source, or name those that it has by --platform`,
       );
-    const read = (listed: PlatformDescriptor): Promise<ManifestFact> => registry.manifest(atDigest(candidate, listed.digest));
-    const image = await read(first);
-    const found = formatOf(image, index, of.platform);
-    pairs.push({ of, image, listed: first, descriptor: first, format: found });
-    // A merged index has two images for a platform, and nodes run one or the other.
-    const companion = found?.runsCompanion === true ? found.pick(index, of.platform).companion : undefined;
-    if (companion === undefined) continue;
-    pairs.push({ of, image: await read(companion), listed: companion, descriptor: companion, format: found });
+    // A merged index has two images for a platform, and nodes run one or the other: each one needs its record.
+    for (const listed of choices.flatMap(({ images }) => images)) {
+      const image = await registry.manifest(atDigest(candidate, listed.digest));
+      const mark = markOf(listed);
+      const marked = mark === 'nydus' || mark === 'overlaybd' ? imageFormat(mark) : undefined;
+      pairs.push({ of, image, listed, descriptor: listed, format: marked ?? formatOf(image, index, listed.platform) });
+    }
   }
   return pairs;
 }

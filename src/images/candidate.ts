@@ -12,6 +12,7 @@ import type { VariantAnswer, VariantQuestion } from './question.js';
 import { atDigest, format as text, tagOf, withDigest } from './reference.js';
 import type { Reference } from './reference.js';
 import type { ManifestFact } from './registry-port.js';
+import { MAX_PLATFORMS } from './resolve.js';
 import { Trail } from './trail.js';
 import type { Miss } from './trail.js';
 
@@ -30,6 +31,8 @@ export async function examine(
   const unable = proven.portable ? undefined : obstacleOf(question, format);
   if (unable !== undefined) return trail.miss('node-incapable', 'nodes', unable);
   if (!proven.portable) trail.note('nodes', 'yes', `every node that the Pod can land on runs ${format.name}`);
+  const hidden = proven.portable ? undefined : await unreadable(question, format, atDigest(reference, variant.digest), trail);
+  if (hidden !== undefined) return hidden;
   const gone = reference.digest === undefined ? await missingByDigest(question, reference, variant, trail) : undefined;
   if (gone !== undefined) return gone;
   const image = outputForm(reference, variant.digest, question.output ?? 'Digest');
@@ -46,9 +49,6 @@ export async function examine(
     evidence: trail.steps,
   };
 }
-
-/** Real images have up to twenty; an index with more is there to make us ask for them all. */
-const MAX_PLATFORMS = 40;
 
 /** How it is known, for the message. */
 const WORDS: Readonly<Record<Rung, string>> = {
@@ -105,6 +105,33 @@ function obstacleOf({ obstacle }: VariantQuestion, { name }: ImageFormat): strin
   if (obstacle === undefined)
     return `only nodes that know ${name} can run it, and the nodes that the Pod can land on are not known`;
   return obstacle(name);
+}
+
+/**
+ * Nodes pull a format that plain nodes cannot run through its snapshotter, which reads layers while the container runs: the pull secrets of
+ * a Pod do not reach it everywhere (cases part 5, rule 9). What anybody may read needs none.
+ */
+async function unreadable(
+  { port, privateObstacle, signal }: VariantQuestion,
+  { name }: ImageFormat,
+  variant: Reference,
+  trail: Trail,
+): Promise<Miss | undefined> {
+  const doubt = `it is not known whether the snapshotters of the nodes can read private images of ${name}`;
+  const why = privateObstacle === undefined ? doubt : privateObstacle(name);
+  if (why === undefined) return undefined;
+  try {
+    await port.manifest(variant, { anonymous: true, ...(signal === undefined ? {} : { signal }) });
+    trail.note('readable', 'yes', 'anybody may read the variant');
+    return undefined;
+  } catch (error) {
+    const failure = failureOf(error);
+    // Registries say "absent" of what they do not show to everyone.
+    const denied = failure.outcome === 'auth-denied' || failure.notFound;
+    return denied
+      ? trail.miss('node-incapable', 'readable', `the variant is private: ${why}`)
+      : trail.miss(failure.outcome, 'readable', failure.message);
+  }
 }
 
 /** Registries with a stale index answer for a tag what they do not have any more; kubelets would ask for the digest without end. */

@@ -30,6 +30,7 @@ export function withCredentials(port: RegistryPort, chain: CredentialChain): Reg
   // One repository answers to one credential: its other manifests are asked for with what served the first.
   const served = new Map<string, number>();
   const ask = async <T>(reference: Reference, options: LookupOptions, call: (o: LookupOptions) => Promise<T>): Promise<T> => {
+    if (options.anonymous === true) return call(options);
     const repository = `${reference.registry}/${reference.repository}`;
     let denied: RegistryError | undefined;
     for (const index of startingAt(served.get(repository), attempts.length)) {

@@ -1,10 +1,8 @@
 import type { Format, VariantRule } from '../api/kinds/acceleration-policy.js';
-import { isImageType } from './children.js';
+import { NYDUS_ARTIFACT, OVERLAYBD_ARTIFACTS, SOCI_V1 } from './artifact-types.js';
 import type { Candidate, Discovery } from './discover.js';
 import { failureOf } from './failure.js';
-import { NYDUS_ARTIFACT } from './formats/nydus.js';
-import { OVERLAYBD_ARTIFACTS } from './formats/overlaybd.js';
-import { SOCI_V1 } from './formats/soci.js';
+import { isImageType } from './formats/marks.js';
 import { lookupOf, wantedPlatforms } from './question.js';
 import type { VariantQuestion } from './question.js';
 import { atDigest } from './reference.js';

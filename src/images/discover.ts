@@ -1,9 +1,8 @@
 import type { VariantRule } from '../api/kinds/acceleration-policy.js';
 import type { LeavingOutcome } from '../api/outcomes.js';
-import { isImageType } from './children.js';
 import { discoverReferrers } from './discover-referrers.js';
-import { OVERLAYBD_ARTIFACTS } from './formats/overlaybd.js';
-import { runsOn } from './platform.js';
+import { isRunnable, markOf } from './formats/marks.js';
+import { samePlace } from './picks.js';
 import { wantedPlatforms } from './question.js';
 import type { VariantQuestion } from './question.js';
 import { atDigest, tagOf, withTag } from './reference.js';
@@ -53,9 +52,9 @@ function byIndex(question: VariantQuestion, { format }: VariantRule): Discovery 
   const children = source.fact.manifests.filter(
     (child) =>
       child.digest !== only.digest &&
-      child.osFeatures.length === 0 &&
-      (only.platform === undefined || runsOn(child.platform, only.platform)) &&
-      (isImageType(child.artifactType) || OVERLAYBD_ARTIFACTS.includes(child.artifactType ?? '')),
+      (only.platform === undefined || samePlace(child, only)) &&
+      isRunnable(markOf(child)) &&
+      markOf(child) !== 'nydus',
   );
   if (children.length === 0) return missing(`its index has no second image for ${only.platform ?? 'the platform'}`);
   const candidates = children

@@ -2,6 +2,7 @@ import { clip } from '../api/conditions.js';
 import { list, parseObject, record, string, stringMap } from '../api/json.js';
 import type { Json } from '../api/json.js';
 import type { Descriptor, ManifestFact, PlatformDescriptor } from './registry-port.js';
+import { SOCI_V2 } from './artifact-types.js';
 import { isDigest } from './reference.js';
 import { isPlatformWord, platformText } from './platform.js';
 
@@ -24,12 +25,18 @@ const INDEX_TYPES: ReadonlySet<string> = new Set([MEDIA_TYPE.ociIndex, MEDIA_TYP
 const MANIFEST_TYPES: ReadonlySet<string> = new Set([MEDIA_TYPE.ociManifest, MEDIA_TYPE.dockerManifest]);
 /** BuildKit hangs its attestations into the index under this platform. */
 const ATTESTATION_PLATFORM = 'unknown/unknown';
+/** Characters of a version of Windows that count. */
+const MAX_VERSION = 64;
 
 export type ParsedManifest = { ok: true; fact: ManifestFact } | { ok: false; problem: string };
 
 /** Whether the manifest is of the OCI kind, which keeps layer annotations; Docker's kind drops them. */
 export function isOci(mediaType: string): boolean {
   return mediaType === MEDIA_TYPE.ociIndex || mediaType === MEDIA_TYPE.ociManifest;
+}
+
+export function isIndexType(mediaType: string): boolean {
+  return INDEX_TYPES.has(mediaType);
 }
 
 /** Reads a manifest or index. `contentType` is used only if the text does not say what it is. Total. */
@@ -46,7 +53,9 @@ export function parseManifest(text: string, digest: string, contentType = ''): P
   const bytes = Buffer.byteLength(text);
   const common = { digest, mediaType, bytes, annotations: stringMap(body['annotations']), ...optional(body) };
   if (children !== undefined && INDEX_TYPES.has(mediaType)) {
-    return { ok: true, fact: { ...common, kind: 'index', manifests: children.flatMap(platformChild), layers: [], sizeBytes: 0 } };
+    const unplaced = children.flatMap(unplacedChild);
+    const fact = { ...common, kind: 'index', manifests: children.flatMap(platformChild), layers: [], sizeBytes: 0 } as const;
+    return { ok: true, fact: unplaced.length === 0 ? fact : { ...fact, unplaced } };
   }
   if (layers !== undefined && MANIFEST_TYPES.has(mediaType)) return imageManifest(common, body['config'], layers);
   return { ok: false, problem: `it is neither an image nor an index of images (media type ${clip(mediaType, 80) || 'absent'})` };
@@ -86,16 +95,30 @@ function mediaTypeOf(body: Json, contentType: string, isIndex: boolean): string 
   return isIndex ? MEDIA_TYPE.ociIndex : MEDIA_TYPE.ociManifest;
 }
 
-/** Children without platform, attestations and broken entries are no images to run: they are left out, not reported. */
+/** Platforms are optional, and tools may leave them out for what nobody runs. */
+function unplacedChild(entry: unknown): Descriptor[] {
+  const base = descriptor(entry);
+  return base?.artifactType === SOCI_V2 && record(record(entry)?.['platform']) === undefined ? [base] : [];
+}
+
+/**
+ * Children without platform, attestations and broken entries are no images to run: they are left out, not reported. Indexes inside the
+ * index stay, as a runtime that meets one first goes into it.
+ */
 function platformChild(entry: unknown): PlatformDescriptor[] {
   const base = descriptor(entry);
   const platform = record(record(entry)?.['platform']);
   const [os, architecture, cpu] = ['os', 'architecture', 'variant'].map((key) => string(platform?.[key]));
   if (base === undefined || os === undefined || architecture === undefined) return [];
   if (![os, architecture, cpu ?? 'v1'].every(isPlatformWord)) return [];
-  if (`${os}/${architecture}` === ATTESTATION_PLATFORM || INDEX_TYPES.has(base.mediaType)) return [];
+  if (`${os}/${architecture}` === ATTESTATION_PLATFORM) return [];
   const osFeatures = (list(platform?.['os.features']) ?? []).filter((feature) => typeof feature === 'string');
-  return [{ ...base, platform: platformText(os, architecture, cpu), osFeatures }];
+  return [{ ...base, platform: platformText(os, architecture, cpu), osFeatures, ...versionOf(os, platform) }];
+}
+
+function versionOf(os: string, platform: Json | undefined): { osVersion?: string } {
+  const version = os.toLowerCase() === 'windows' ? string(platform?.['os.version']) : undefined;
+  return version === undefined ? {} : { osVersion: version.slice(0, MAX_VERSION) };
 }
 
 /** Digest, type and size of a manifest or blob as another one names it; undefined if one of them is unusable. */

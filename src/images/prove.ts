@@ -94,8 +94,9 @@ function lazyPair({ question, candidate, image, of }: Claim): () => Promise<Pair
  * index, so that a record cannot outlive the image that it is about.
  */
 async function recordArtifact(claim: Claim): Promise<Proof | undefined> {
-  const { question, candidate, image, variant } = claim;
-  const accepted = acceptedDigests(claim);
+  const { question, candidate, image, variant, of } = claim;
+  // The record of a whole index says nothing of the platform, which a variant without index has only one of.
+  const accepted = variant.kind === 'manifest' ? [of.digest] : acceptedDigests(claim);
   let stale: Proof | undefined;
   for (const digest of new Set([image.digest, variant.digest])) {
     const { referrers } = await question.port.referrers(candidate, digest, lookupOf(question));

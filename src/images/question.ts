@@ -69,6 +69,9 @@ export function wantedPlatforms({ source, platforms }: VariantQuestion): readonl
 }
 
 /** What every call to the registry carries. */
-export function lookupOf({ credential, signal }: VariantQuestion): { credential?: Credential; signal?: AbortSignal } {
+export function lookupOf({ credential, signal }: Pick<VariantQuestion, 'credential' | 'signal'>): {
+  credential?: Credential;
+  signal?: AbortSignal;
+} {
   return { ...(credential === undefined ? {} : { credential }), ...(signal === undefined ? {} : { signal }) };
 }

@@ -23,6 +23,8 @@ export interface PlatformDescriptor extends Descriptor {
   platform: string;
   /** Features that a runtime needs; a child with any is not what an ordinary node picks. */
   osFeatures: readonly string[];
+  /** Version of Windows; absent for other systems, whose runtimes do not look at it. */
+  osVersion?: string;
 }
 
 /** What Harbinger knows of one manifest or index. */
@@ -31,8 +33,10 @@ export interface ManifestFact {
   digest: string;
   mediaType: string;
   kind: 'index' | 'manifest';
-  /** Children of an index that have a platform; attestations and children without platform are left out. */
+  /** Children of an index that have a platform, in its order; attestations are left out. */
   manifests: readonly PlatformDescriptor[];
+  /** SOCI indexes that an index lists without platform. */
+  unplaced?: readonly Descriptor[];
   /** Empty for an index. */
   layers: readonly Descriptor[];
   config?: Descriptor;

@@ -1,17 +1,22 @@
 import type { LeavingOutcome } from '../api/outcomes.js';
 import type { FailureReason } from '../api/reasons.js';
-import { plainChildren } from './children.js';
 import { failureOf } from './failure.js';
-import { isNydusChild } from './formats/nydus.js';
+import { markOf } from './formats/marks.js';
+import { onePerPlace, plainChildren } from './picks.js';
 import { runsOn } from './platform.js';
 import { atDigest, format, parseReference } from './reference.js';
 import type { Reference } from './reference.js';
 import type { Credential, ManifestFact, PlatformDescriptor, RegistryPort } from './registry-port.js';
 
+/** Real images have up to twenty platforms; an index with more is there to make us ask for them all. */
+export const MAX_PLATFORMS = 40;
+
 /** The image that a source has for one platform. */
 export interface SourcePlatform {
   /** `os/architecture[/variant]`; undefined where the image does not say. */
   platform: string | undefined;
+  /** Of Windows, whose nodes run only images of their own version. */
+  osVersion?: string;
   digest: string;
   /** Read for the platforms that were asked for (the first one when none was). */
   manifest?: ManifestFact;
@@ -94,15 +99,14 @@ async function resolveIndex(question: Question): Promise<Resolution> {
       missing,
       children.map((child) => child.platform),
     );
-  const chosen =
-    wanted === undefined
-      ? children.filter((child, i) => children.findIndex((c) => c.platform === child.platform) === i)
-      : children.filter((child, i) => wanted.some((p) => children.findIndex((c) => runsOn(c.platform, p)) === i));
+  // Nodes do not tell their CPU variant or their version of Windows, so each image that one of them may choose counts.
+  const chosen = onePerPlace(children).filter((child) => wanted === undefined || wanted.some((p) => runsOn(child.platform, p)));
   // An index says nothing about the size of its images; without a wanted platform the first one stands for all.
-  const read = wanted === undefined ? chosen.slice(0, 1) : chosen;
+  const read = chosen.slice(0, wanted === undefined ? 1 : MAX_PLATFORMS);
   const manifests = await Promise.all(read.map((child) => port.manifest(atDigest(reference, child.digest), lookup)));
   const platforms = chosen.map((child, i) => ({
     platform: child.platform,
+    ...(child.osVersion === undefined ? {} : { osVersion: child.osVersion }),
     digest: child.digest,
     ...(manifests[i] === undefined ? {} : { manifest: manifests[i] }),
   }));
@@ -146,7 +150,7 @@ export async function platformOf(
  */
 export function ordinaryChildren(fact: ManifestFact): readonly PlatformDescriptor[] {
   const plain = plainChildren(fact);
-  return plain.length > 0 ? plain : fact.manifests.filter(isNydusChild);
+  return plain.length > 0 ? plain : fact.manifests.filter((child) => markOf(child) === 'nydus');
 }
 
 function callOptions({ credential, signal, fresh }: ResolveOptions): Pick<ResolveOptions, 'credential' | 'signal' | 'fresh'> {

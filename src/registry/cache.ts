@@ -16,8 +16,8 @@ import { fingerprint } from '../images/credential-chain.js';
 
 /** How long an answer is used, milliseconds. */
 export const TTL_MS = {
-  /** Bytes behind a digest never change; the hour is for manifests that are deleted. */
-  digest: 3_600_000,
+  /** Bytes behind a digest never change, but they are deleted: that is noticed within minutes. */
+  digest: 600_000,
   tag: 30_000,
   /** After that time the old answer is given once more while a new one is fetched. */
   tagStale: 30_000,
@@ -126,9 +126,10 @@ export class CachedRegistry implements RegistryPort {
 
   /** Failures are remembered like answers, or each Pod of a gang would meet the same failure at full cost. */
   async #settle({ options, run, immutable }: Call): Promise<{ entry: Settled; keepMs: number }> {
-    const { credential, forPod = false } = options;
+    const { credential, forPod = false, anonymous } = options;
+    const whose = { ...(credential === undefined ? {} : { credential }), ...(forPod ? { forPod } : {}) };
     try {
-      const value = await run({ ...(credential === undefined ? {} : { credential }), ...(forPod ? { forPod } : {}) });
+      const value = await run(anonymous === true ? { anonymous } : whose);
       const freshMs = immutable ? TTL_MS.digest : TTL_MS.tag;
       return { entry: { value, freshUntil: this.#clock.now() + freshMs }, keepMs: freshMs + (immutable ? 0 : TTL_MS.tagStale) };
     } catch (error) {
@@ -174,15 +175,21 @@ async function patience<T>(promise: Promise<T>, signal: AbortSignal | undefined,
   }
 }
 
-/** Whose answer it is: a credential, Harbinger itself, or Harbinger for a Pod, which its own credential may not serve. */
-function asker({ credential, forPod = false }: LookupOptions): string {
+/** Whose answer it is: anybody's, a credential's, Harbinger's, or Harbinger's for a Pod, which its own credential may not serve. */
+function asker({ credential, forPod = false, anonymous }: LookupOptions): string {
+  if (anonymous === true) return 'anybody';
   return credential === undefined && forPod ? 'for a Pod' : fingerprint(credential);
 }
 
 /** Memory that a fact holds; a registry may send manifests of 4 MiB, and twenty thousand of those must not be kept. */
 function approximateBytes(value: Fact): number {
   if ('kind' in value)
-    return 800 + textBytes(value.annotations) + descriptorBytes(value.layers) + descriptorBytes(value.manifests);
+    return (
+      800 +
+      textBytes(value.annotations) +
+      descriptorBytes(value.layers) +
+      descriptorBytes([...value.manifests, ...(value.unplaced ?? [])])
+    );
   if ('referrers' in value) return 400 + value.detail.length + descriptorBytes(value.referrers);
   const diffIds = value.diffIds.reduce((sum, digest) => sum + 40 + digest.length, 0);
   return 300 + diffIds + textBytes(value.traits);

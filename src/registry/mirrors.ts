@@ -45,7 +45,9 @@ export class MirroredRegistry implements RegistryPort {
     suffices: (answer: T) => boolean = () => true,
   ): Promise<T> {
     // The registry itself has to be allowed: a mirror of it is no way around that.
-    const mirrors = this.#egress.mirrors(this.#egress.registry(registry));
+    const listed = this.#egress.mirrors(this.#egress.registry(registry));
+    // A mirror has credentials of its own: what it shows to everyone its registry may not.
+    const mirrors = options.anonymous === true ? [] : listed;
     for (const mirror of mirrors) {
       try {
         const answer = await call({ ...options, mirror });

@@ -104,7 +104,8 @@ export class Session {
   }
 
   /** What Harbinger alone may read is not told to a Pod where the configuration says so. */
-  async #own({ reference, credential, mirror, forPod = false }: Ask, host: RegistryConfig): Promise<Own> {
+  async #own({ reference, credential, mirror, anonymous, forPod = false }: Ask, host: RegistryConfig): Promise<Own> {
+    if (anonymous === true) return {};
     if (mirror === undefined && credential !== undefined) return {};
     const byPod = forPod || credential !== undefined;
     if (byPod && host.credential?.forPods === false)
@@ -197,7 +198,8 @@ export class Session {
 }
 
 /** The credential of a Pod is for the registry that its secret names: a mirror never sees it. */
-function credentialOf({ credential, mirror }: Ask, own: Own): Credential | undefined {
+function credentialOf({ credential, mirror, anonymous }: Ask, own: Own): Credential | undefined {
+  if (anonymous === true) return undefined;
   return mirror === undefined ? (credential ?? own.credential) : own.credential;
 }
 

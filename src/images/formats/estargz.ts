@@ -17,7 +17,6 @@ export const estargz: ImageFormat = {
   structure: { kind: 'contents', always: false },
   traits: { extraLayers: 0 },
   lazy: true,
-  runsCompanion: false,
   pick: pickPlain,
   identify({ manifest }) {
     if (manifest.layers.some((layer) => layer.annotations[TOC_LAYER] !== undefined))

@@ -1,5 +1,6 @@
 import type { Format, VariantRule } from '../../api/kinds/acceleration-policy.js';
-import type { ManifestFact, PlatformDescriptor } from '../registry-port.js';
+import type { Choice } from '../picks.js';
+import type { Descriptor, ManifestFact, PlatformDescriptor } from '../registry-port.js';
 
 export type DiscoverForm = keyof VariantRule['discover'];
 
@@ -10,15 +11,7 @@ export interface VariantImage {
   /** How the variant's index lists it; absent for a variant without index. */
   listed?: PlatformDescriptor;
   /** What stands beside it for the same platform: the Nydus image of a merged index, the SOCI index. */
-  companion?: Companion;
-}
-
-export interface Companion {
-  listed: PlatformDescriptor;
-  /** Read only where nodes run it. */
-  manifest?: ManifestFact;
-  /** It stands before the image that plain nodes should pick. */
-  first: boolean;
+  companion?: Descriptor;
 }
 
 /** Whether a variant is of a format. `detail` says what was seen. */
@@ -28,15 +21,13 @@ export type Identification =
       detail: string;
       /** Runs, without being lazy, on nodes whose snapshotter does not know the format. */
       portable: boolean;
-      /** Something about it that people should know though it decides nothing by itself. */
-      flag?: string;
     }
   | { is: false; detail: string };
 
-/** Children of an index that belong to one platform, as a format sees them. */
+/** What a format looks at of that which an index has for one platform. */
 export interface Picked {
   image?: PlatformDescriptor;
-  companion?: PlatformDescriptor;
+  companion?: Descriptor;
 }
 
 /**
@@ -60,10 +51,10 @@ export interface ImageFormat {
   traits?: { extraLayers: number };
   /** False for plain compressions: an image that has one is not accelerated in the sense that nothing better can be found. */
   lazy: boolean;
-  /** What of an index belongs to a platform. */
-  pick(index: ManifestFact, platform: string | undefined): Picked;
-  /** Nodes of some kind run the companion, so it is read and proven like the image. */
-  runsCompanion: boolean;
+  /** What of a choice shows that it is of the format. That every image of the choice is proven does not depend on it. */
+  pick(choice: Choice): Picked;
+  /** Whether an image of the format reads layers that are not its own, which nodes look for in its repository; absent where none does. */
+  borrows?: (manifest: ManifestFact) => boolean;
   /** Positive identification: a tag suffix alone proves nothing. */
   identify(image: VariantImage): Identification;
   /** For docs/formats.md. */

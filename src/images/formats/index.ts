@@ -1,4 +1,5 @@
 import type { Format } from '../../api/kinds/acceleration-policy.js';
+import { choiceFor } from '../picks.js';
 import type { ManifestFact } from '../registry-port.js';
 import { estargz } from './estargz.js';
 import type { ImageFormat } from './format.js';
@@ -23,5 +24,6 @@ export function formatOf(manifest: ManifestFact, index?: ManifestFact, platform?
 
 /** Indexes that hold an accelerated image beside the ordinary one show it in their list; nothing more has to be read. */
 function isMarked(format: ImageFormat, index: ManifestFact | undefined, platform: string | undefined): boolean {
-  return index !== undefined && format.pick(index, platform).companion !== undefined;
+  const choice = index === undefined ? undefined : choiceFor(index, { platform });
+  return choice !== undefined && format.pick(choice).companion !== undefined;
 }

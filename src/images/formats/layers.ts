@@ -1,5 +1,5 @@
-import { childFor, plainChildren } from '../children.js';
 import type { Descriptor, ManifestFact } from '../registry-port.js';
+import type { Choice } from '../picks.js';
 import type { Identification, Picked } from './format.js';
 
 /** Digest of the table of contents of a layer: eStargz, and zstd:chunked as stargz-snapshotter writes it. */
@@ -10,8 +10,7 @@ export function isZstd(layer: Descriptor): boolean {
 }
 
 /** For formats that are ordinary images: what plain nodes run is what is looked at. */
-export function pickPlain(index: ManifestFact, platform: string | undefined): Picked {
-  const image = childFor(plainChildren(index), platform);
+export function pickPlain({ plain: image }: Choice): Picked {
   return image === undefined ? {} : { image };
 }
 

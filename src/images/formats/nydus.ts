@@ -1,5 +1,4 @@
-import { childFor, plainChildren } from '../children.js';
-import type { Descriptor, ManifestFact, PlatformDescriptor } from '../registry-port.js';
+import type { Descriptor, ManifestFact } from '../registry-port.js';
 import type { Identification, ImageFormat } from './format.js';
 
 const SNAPSHOT = 'containerd.io/snapshot/';
@@ -9,14 +8,6 @@ const BLOB_TYPE = 'application/vnd.oci.image.layer.nydus.blob.v1';
 /** Original layer that a layer of a zran (oci-ref) image reads. */
 const REF = `${SNAPSHOT}nydus-ref`;
 const CACHE = `${SNAPSHOT}nydus-cache`;
-/** Both marks of the Nydus child of a merged index: of acceld since v0.2.19, and of older ones, which one registry refuses. */
-export const NYDUS_ARTIFACT = 'application/vnd.nydus.image.manifest.v1+json';
-const NYDUS_FEATURE = 'nydus.remoteimage.v1';
-
-/** Whether an index marks a child as Nydus. */
-export function isNydusChild(child: PlatformDescriptor): boolean {
-  return child.artifactType === NYDUS_ARTIFACT || child.osFeatures.includes(NYDUS_FEATURE);
-}
 
 /**
  * Nydus, as acceld and nydusify write it: blobs, then a bootstrap. Plain nodes cannot pull it. In a merged index an ordinary image for the
@@ -27,27 +18,16 @@ export const nydus: ImageFormat = {
   records: [`${SNAPSHOT}nydus-source-digest`],
   structure: { kind: 'listed', of: referredLayers },
   lazy: true,
-  runsCompanion: true,
-  pick(index, platform) {
-    const image = childFor(plainChildren(index), platform);
-    const marked = childFor(index.manifests.filter(isNydusChild), platform);
-    if (image === undefined) return marked === undefined ? {} : { image: marked };
-    return marked === undefined ? { image } : { image, companion: marked };
+  pick({ plain, marked: { nydus: marked } }) {
+    if (plain === undefined) return marked === undefined ? {} : { image: marked };
+    return marked === undefined ? { image: plain } : { image: plain, companion: marked };
   },
+  borrows: ({ layers }) => layers.some((layer) => layer.annotations[REF] !== undefined),
   identify({ manifest, companion }) {
-    if (companion?.manifest === undefined) return alone(manifest);
-    const beside = problemOf(companion.manifest);
-    if (beside !== undefined) return { is: false, detail: `the child that the index marks as Nydus is none: ${beside}` };
+    if (companion === undefined) return alone(manifest);
     if (problemOf(manifest) === undefined)
       return { is: true, detail: 'a Nydus index without an ordinary image', portable: false };
-    const detail = 'a merged index: plain nodes run the ordinary image in it';
-    if (!companion.first) return { is: true, detail, portable: true };
-    return {
-      is: true,
-      detail,
-      portable: false,
-      flag: 'the Nydus image stands first in the index, so a runtime that takes the first match gets it on plain nodes too; merge again with the ordinary image first',
-    };
+    return { is: true, detail: 'a merged index: plain nodes run the ordinary image in it', portable: true };
   },
   docs: {
     title: 'Nydus',

@@ -1,4 +1,3 @@
-import { childFor, plainChildren } from '../children.js';
 import type { Descriptor, ManifestFact } from '../registry-port.js';
 import type { ImageFormat } from './format.js';
 
@@ -6,11 +5,6 @@ const PREFIX = 'containerd.io/snapshot/overlaybd/';
 const BLOB_DIGEST = `${PREFIX}blob-digest`;
 /** Layer of the source that a TurboOCI layer reads, and its name of the time when the format was called FastOCI. */
 const TARGETS = [`${PREFIX}turbo-oci/target-digest`, `${PREFIX}fastoci/target-digest`];
-/** Set on manifests and indexes by `convertor --referrer`. */
-export const OVERLAYBD_ARTIFACTS = [
-  'application/vnd.containerd.overlaybd.native.v1+json',
-  'application/vnd.containerd.overlaybd.turbo.v1+json',
-];
 
 /**
  * OverlayBD, native and TurboOCI (legacy FastOCI). Media types are ordinary, so a plain node pulls it without an error and then fails to
@@ -23,12 +17,11 @@ export const overlaybd: ImageFormat = {
   // Without mkfs the converter puts a constant base layer in front.
   traits: { extraLayers: 1 },
   lazy: true,
-  runsCompanion: false,
-  pick(index, platform) {
-    const own = index.manifests.filter((child) => OVERLAYBD_ARTIFACTS.includes(child.artifactType ?? ''));
-    const image = childFor(own, platform) ?? childFor(plainChildren(index), platform);
+  pick({ plain, marked }) {
+    const image = marked.overlaybd ?? plain;
     return image === undefined ? {} : { image };
   },
+  borrows: ({ layers }) => layers.some((layer) => targetOf(layer) !== undefined),
   identify({ manifest: { layers } }) {
     const marked = layers.filter((layer) => layer.annotations[BLOB_DIGEST] !== undefined || targetOf(layer) !== undefined);
     if (layers.length === 0) return { is: false, detail: 'the manifest has no layers' };

@@ -1,9 +1,7 @@
-import { childFor, plainChildren } from '../children.js';
-import type { PlatformDescriptor } from '../registry-port.js';
+import { SOCI_V2 } from '../artifact-types.js';
+import type { Descriptor } from '../registry-port.js';
 import type { ImageFormat } from './format.js';
 
-export const SOCI_V1 = 'application/vnd.amazon.soci.index.v1+json';
-const SOCI_V2 = 'application/vnd.amazon.soci.index.v2+json';
 /** On the image: digest of its SOCI index. */
 const INDEX_DIGEST = 'com.amazon.soci.index-digest';
 /** On the SOCI index, where the OCI index lists it: digest of the image. */
@@ -18,12 +16,9 @@ export const soci: ImageFormat = {
   records: [],
   structure: { kind: 'layers' },
   lazy: true,
-  runsCompanion: false,
-  pick(index, platform) {
-    const image = childFor(plainChildren(index), platform);
+  pick({ plain: image, marked, unplaced }) {
     if (image === undefined) return {};
-    const indexes = index.manifests.filter((child) => child.artifactType === SOCI_V2);
-    const companion = indexes.find((child) => child.annotations[IMAGE_DIGEST] === image.digest) ?? childFor(indexes, platform);
+    const companion = marked.soci ?? unplaced.find((child) => child.annotations[IMAGE_DIGEST] === image.digest);
     return companion === undefined ? { image } : { image, companion };
   },
   identify({ manifest, listed, companion }) {
@@ -33,7 +28,7 @@ export const soci: ImageFormat = {
       if (listed === undefined && named !== undefined) return { is: true, detail: 'it names its SOCI index', portable: true };
       return { is: false, detail: `no child of its index has the artifact type ${SOCI_V2}` };
     }
-    const broken = brokenLink(manifest.digest, named, companion.listed);
+    const broken = brokenLink(manifest.digest, named, companion);
     if (broken !== undefined) return { is: false, detail: broken };
     return { is: true, detail: 'a SOCI index (v2) stands beside the image', portable: true };
   },
@@ -47,7 +42,7 @@ export const soci: ImageFormat = {
   },
 };
 
-function brokenLink(image: string, named: string | undefined, sociIndex: PlatformDescriptor): string | undefined {
+function brokenLink(image: string, named: string | undefined, sociIndex: Descriptor): string | undefined {
   const back = sociIndex.annotations[IMAGE_DIGEST];
   if (named === undefined && back === undefined) return 'neither the image nor the SOCI index names the other';
   if (back !== undefined && back !== image) return 'the SOCI index is for another image';

@@ -8,7 +8,6 @@ export const zstd: ImageFormat = {
   structure: { kind: 'contents', always: true },
   traits: { extraLayers: 0 },
   lazy: false,
-  runsCompanion: false,
   pick: pickPlain,
   identify({ manifest }) {
     return everyLayer(manifest, isZstd, { all: 'are zstd', none: 'no layer is zstd', are: 'zstd' });

@@ -11,7 +11,6 @@ export const zstdchunked: ImageFormat = {
   structure: { kind: 'contents', always: false },
   traits: { extraLayers: 0 },
   lazy: true,
-  runsCompanion: false,
   pick: pickPlain,
   identify({ manifest }) {
     return everyLayer(manifest, (layer) => isZstd(layer) && POSITIONS.some((key) => layer.annotations[key] !== undefined), {

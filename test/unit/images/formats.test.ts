@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { Format } from '../../../src/api/kinds/acceleration-policy.js';
 import { FORMATS } from '../../../src/api/kinds/acceleration-policy.js';
 import { IMAGE_FORMATS, formatOf, imageFormat } from '../../../src/images/formats/index.js';
+import { choiceFor } from '../../../src/images/picks.js';
 import {
   CHUNKED,
   FASTOCI,
@@ -96,12 +97,13 @@ describe('what a format is not', () => {
 
   test('a SOCI index that neither names nor is named by the image is not its own', () => {
     const { index, enabled } = sociIndex('source', { link: false });
-    const { image: listed, companion } = imageFormat('soci').pick(factOf(index), 'linux/amd64');
+    const choice = choiceFor(factOf(index), { platform: 'linux/amd64' });
+    const { image: listed, companion } = choice === undefined ? {} : imageFormat('soci').pick(choice);
     if (listed === undefined || companion === undefined) throw new Error('the index has both');
     const found = imageFormat('soci').identify({
       manifest: factOf(enabled),
       listed,
-      companion: { listed: companion, first: false },
+      companion,
     });
     expect(found).toEqual({ is: false, detail: expect.stringContaining('neither') });
   });

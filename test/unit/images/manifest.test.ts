@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { parseManifest } from '../../../src/images/manifest.js';
+import { SOCI_V2 } from './bodies.js';
 import { DOCKER, OCI, OCI_INDEX, bodyDigest, digestOf, factOf, indexBody, manifestBody } from './support.js';
 
 const D = digestOf('x');
@@ -65,10 +66,27 @@ describe('an index', () => {
     ['children without size', { platform: 'linux/amd64', body: child, extra: { size: -1 } }],
     ['platforms that are no words', { platform: 'linux/amd 64', body: child }],
     ['endless platforms', { platform: `linux/${'x'.repeat(5000)}`, body: child }],
-    ['indexes in indexes', { platform: 'linux/amd64', body: child, extra: { mediaType: OCI_INDEX } }],
   ])('%s are left out', (_, entry) => {
     const fact = factOf(indexBody([{ platform: 'linux/s390x', body: child }, entry]));
     expect(fact.manifests.map((m) => m.platform)).toEqual(['linux/s390x']);
+  });
+
+  test('indexes in indexes stay, as runtimes go into one that comes first', () => {
+    const fact = factOf(indexBody([{ platform: 'linux/amd64', body: child, extra: { mediaType: OCI_INDEX } }]));
+    expect(fact.manifests).toMatchObject([{ platform: 'linux/amd64', mediaType: OCI_INDEX }]);
+  });
+
+  test('SOCI indexes without platform are kept apart, other children without one are not', () => {
+    const extra = { artifactType: SOCI_V2 };
+    const fact = factOf(indexBody([{ platform: 'linux/amd64', body: child }, { body: child, extra }, { body: child }]));
+    expect(fact.manifests).toHaveLength(1);
+    expect(fact.unplaced).toMatchObject([extra]);
+  });
+
+  test('versions tell images of Windows apart, and mean nothing for other systems', () => {
+    const of = (os: string): object => ({ platform: { os, architecture: 'amd64', 'os.version': '10.0.17763.1' } });
+    const fact = factOf(indexBody(['windows', 'linux'].map((os) => ({ platform: `${os}/amd64`, body: child, extra: of(os) }))));
+    expect(fact.manifests.map(({ osVersion }) => osVersion)).toEqual(['10.0.17763.1', undefined]);
   });
 
   test('children that need a feature or are artifacts stay, marked', () => {

@@ -53,7 +53,7 @@ describe('answers are remembered', () => {
     expect(await digest()).toBe(bodyDigest(next));
   });
 
-  test('a digest for an hour', async () => {
+  test('a digest for minutes, as what it names may be deleted', async () => {
     const { clock, port, cached } = setup();
     const ask = () => cached.manifest(ref(`r.example.com/a@${bodyDigest(old)}`));
     await ask();
