@@ -5,12 +5,13 @@ import { FORMATS } from '../api/kinds/acceleration-policy.js';
 import { ANNOTATION } from '../api/names.js';
 import type { FailureReason } from '../api/reasons.js';
 import { FAILURE_REASONS } from '../api/reasons.js';
+import { parseReference } from '../images/reference.js';
 import type { RawObject } from '../kube/reflector.js';
 import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
 import type { QuarantinedVariant } from '../placement/node-classes.js';
-import { MAX_QUARANTINED } from '../placement/node-classes.js';
+import { MAX_QUARANTINE_MESSAGE, MAX_QUARANTINED, MAX_VARIANT } from '../placement/node-classes.js';
 import { variantKey } from '../placement/quarantine.js';
 import { classifyPullError } from '../preheat/pull-errors.js';
 
@@ -38,13 +39,14 @@ const PULL_REASONS: ReadonlySet<string> = new Set([
   'ImageInspectError',
   'SignatureValidationFailed',
 ]);
-/** Longest text of a kubelet that is published. */
-const MAX_MESSAGE = 256;
+/** Most failures of one Pod that are looked at. */
+const MAX_FAILURES = 20;
 const NO_FAILURES: readonly PullFailure[] = [];
 
 /**
  * Projects a raw Pod that carries our label. What its annotation claims counts only where the image that it names stands in the
- * Pod; the worst that a forged one can do is to keep a variant from the Pods of its own namespace.
+ * Pod and is one that the webhook could have written; the worst that a forged one can do is to keep a variant from the Pods of its
+ * own namespace.
  */
 export function projectAccelerated(raw: RawObject): AcceleratedPod {
   const status = at(raw, 'status');
@@ -54,7 +56,7 @@ export function projectAccelerated(raw: RawObject): AcceleratedPod {
   if (waiting.length === 0) return { namespace, failures: NO_FAILURES };
   const variants = variantsOf(raw);
   const failures = waiting.map((s) => failureOf(s, variants)).filter((f) => f !== undefined);
-  return { namespace, failures };
+  return { namespace, failures: failures.slice(0, MAX_FAILURES) };
 }
 
 /** Images that the decisions claim to be variants and that stand where they say, by container (`volume/NAME` for volumes). */
@@ -68,10 +70,15 @@ function variantsOf(raw: RawObject): Map<string, { image: string; format: string
   for (const decision of decisionsOf(stringMap(raw.metadata.annotations)[ANNOTATION.decisions])) {
     const [container, image, format] = [decision['container'], decision['image'], decision['format']].map(string);
     if (decision['outcome'] !== 'accelerated' || container === undefined || image === undefined) continue;
-    if (images.get(container) === image)
+    if (images.get(container) === image && isReference(image))
       variants.set(container, { image, format: FORMATS.find((f) => f === format) ?? 'unknown' });
   }
   return variants;
+}
+
+/** The API server takes any text as an image, of any length, and this one is kept, published and logged. */
+function isReference(image: string): boolean {
+  return image.length <= MAX_VARIANT && parseReference(image).ok;
 }
 
 function decisionsOf(annotation: string | undefined): readonly Json[] {
@@ -91,13 +98,18 @@ function failureOf(status: Json, variants: ReadonlyMap<string, { image: string; 
   return {
     ...variant,
     reason: classifyPullError(reason, message),
-    message: clip(message === '' ? reason : message, MAX_MESSAGE),
+    message: clip(printable(message === '' ? reason : message), MAX_QUARANTINE_MESSAGE),
   };
+}
+
+/** Kubelets quote what registries answer. Other characters take up to six bytes each in JSON. */
+function printable(text: string): string {
+  return text.slice(0, 2 * MAX_QUARANTINE_MESSAGE).replace(/[^\x20-\x7e]/g, '?');
 }
 
 /** How long Pods are not given a variant after the latest failure to pull it, ms. */
 export const QUARANTINE_MS = 30 * 60_000;
-/** Most variants in quarantine for one namespace: one tenant's Pods must not push out what others need. */
+/** Most variants in quarantine for one namespace. */
 const MAX_PER_NAMESPACE = 20;
 
 /** Failures that the plain image would meet alike, or that pass: they are counted, and the variant is not to blame. */
@@ -168,20 +180,25 @@ export class VariantFailures {
     return news;
   }
 
+  /**
+   * Drops what is over and, where there are too many, what namespaces have beyond an equal share: those that fail most lose first,
+   * and of each namespace the latest failures stay.
+   */
   #trim(): void {
     const now = this.#options.clock.now();
-    const kept = new Map<string, number>();
-    let total = 0;
+    const ranks = new Map<string, number>();
+    const ranked: { key: string; rank: number }[] = [];
     for (const [key, { namespace, until }] of [...this.#quarantined].reverse()) {
-      const own = (kept.get(namespace) ?? 0) + 1;
+      const rank = ranks.get(namespace) ?? 0;
       // An end further away than any of ours is of a clock that was set back.
-      if (until <= now || until > now + QUARANTINE_MS || own > MAX_PER_NAMESPACE || total >= MAX_QUARANTINED)
-        this.#quarantined.delete(key);
+      if (until <= now || until > now + QUARANTINE_MS || rank >= MAX_PER_NAMESPACE) this.#quarantined.delete(key);
       else {
-        kept.set(namespace, own);
-        total++;
+        ranks.set(namespace, rank + 1);
+        ranked.push({ key, rank });
       }
     }
+    // The sort is stable, so that among equals the latest failures come first.
+    for (const { key } of ranked.sort((a, b) => a.rank - b.rank).slice(MAX_QUARANTINED)) this.#quarantined.delete(key);
   }
 }
 

@@ -1,3 +1,4 @@
+import { clip } from '../api/conditions.js';
 import type { Json } from '../api/json.js';
 import { at, list, number, parseObject, record, records, string, stringMap, time } from '../api/json.js';
 import type { Format } from '../api/kinds/acceleration-policy.js';
@@ -58,14 +59,30 @@ export interface NodeClasses {
 export const MAX_CLASSES = 500;
 /** Most variants in quarantine. */
 export const MAX_QUARANTINED = 200;
+/** Longest text of a variant in quarantine; references that can be parsed are shorter. */
+export const MAX_VARIANT = 512;
+/** Longest message of a variant in quarantine. */
+export const MAX_QUARANTINE_MESSAGE = 256;
+/** Bytes of the published object; the API server takes 1 MiB in one ConfigMap. */
+const MAX_OBJECT_BYTES = 896 * 1024;
 /** Age at which the picture of the nodes counts as unknown, ms: five heartbeats have been missed then. */
 export const STALE_AFTER_MS = 300_000;
 
 const PUBLISHED_AT = 'published-at';
 const CLASSES = 'node-classes.json';
 
-/** The data of the ConfigMap; one class a line, so that `kubectl get -o yaml` can be read. */
+/**
+ * The data of the ConfigMap; one class a line, so that `kubectl get -o yaml` can be read. Where not all has room the quarantine
+ * goes first: Pods write what it holds, and without classes no Pod of the cluster gets a format that is not portable.
+ */
 export function encodeNodeClasses(view: NodeClasses): Record<string, string> {
+  const data = encode(view);
+  if (view.quarantined.length === 0 || Buffer.byteLength(data[CLASSES]) <= MAX_OBJECT_BYTES) return data;
+  const note = `${view.quarantined.length} variants that nodes cannot pull are not named: the object would be too large`;
+  return encode({ ...view, quarantined: [], notes: [...view.notes, note] });
+}
+
+function encode(view: NodeClasses): Record<typeof PUBLISHED_AT | typeof CLASSES, string> {
   const lines = (name: string, values: readonly unknown[]): string =>
     `"${name}": [${values.map((v) => `\n  ${JSON.stringify(v)}`).join(',')}${values.length === 0 ? '' : '\n'}]`;
   const quarantined = view.quarantined.map((q) => ({ ...q, until: new Date(q.until).toISOString() }));
@@ -146,8 +163,9 @@ function readCapability(raw: Json): CapabilitySelector[] {
 function readQuarantined(raw: Json): QuarantinedVariant[] {
   const [namespace, variant, until] = [string(raw['namespace']), string(raw['variant']), time(raw['until'])];
   const [format, reason, message] = [string(raw['format']), string(raw['reason']) ?? '', string(raw['message']) ?? ''];
-  if (namespace === undefined || variant === undefined || until === undefined) return [];
-  return [{ namespace, variant, ...(format === undefined ? {} : { format }), reason, message, until }];
+  if (namespace === undefined || variant === undefined || until === undefined || variant.length > MAX_VARIANT) return [];
+  const text = clip(message, MAX_QUARANTINE_MESSAGE);
+  return [{ namespace, variant, ...(format === undefined ? {} : { format }), reason, message: text, until }];
 }
 
 /** Why the picture of the nodes cannot be used, or undefined. A time of the future is of a clock that nobody can rely on. */

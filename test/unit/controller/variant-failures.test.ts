@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { projectAccelerated, QUARANTINE_MS, VariantFailures } from '../../../src/controller/variant-failures.js';
 import type { RawObject } from '../../../src/kube/reflector.js';
 import { Metrics } from '../../../src/observe/metrics.js';
+import { variantKey } from '../../../src/placement/quarantine.js';
 import { FakeClock, keepLog } from '../kube/fake-clock.js';
 import { T0 } from './fixtures.js';
 
@@ -88,6 +89,39 @@ describe('what a Pod shows of a variant that a node cannot pull', () => {
     const waiting = { reason: 'ErrImagePull', message: `failed to pull "${volume}": not found` };
     expect(projectAccelerated(pod({ decisions, spec, waiting })).failures.map((f) => f.image)).toEqual([volume]);
   });
+  const LONG = 'x'.repeat(200_000);
+  const foreign: [string, string][] = [
+    ['a text of 200 KB', LONG],
+    ['a name of 200 KB', `reg.example.com/${LONG}`],
+    ['a tag of 200 KB', `reg.example.com/train:${LONG}`],
+    ['a text that is no reference', 'reg.example.com/Train Station'],
+    ['nothing', ''],
+  ];
+  test.each(foreign)('an image that the webhook cannot have written is not ours: %s', (_title, image) => {
+    expect(projectAccelerated(pod({ image, decisions: [decision({ image })] })).failures).toEqual([]);
+    const spec = { volumes: [{ name: 'data', image: { reference: image } }] };
+    const waiting = { reason: 'ErrImagePull', message: `failed to pull "${image}": not found` };
+    const decisions = [decision({ container: 'volume/data', image })];
+    expect(projectAccelerated(pod({ decisions, spec, waiting })).failures).toEqual([]);
+  });
+  test('the words of a registry are cut, and take a byte or two each', () => {
+    const waiting = { reason: 'ErrImagePull', message: `not found: ${'\u0000\u{1f4a3}"'.repeat(100_000)}` };
+    const [failure] = projectAccelerated(pod({ waiting })).failures;
+    expect(JSON.stringify(failure?.message).length).toBeLessThanOrEqual(2 * 256 + 2);
+    expect(failure?.message).toMatch(/^not found: \?\?\?"/);
+  });
+  test('of a Pod with a thousand failing containers a few are kept', () => {
+    const names = Array.from({ length: 1000 }, (_, i) => `c${i}`);
+    const failing = pod({ decisions: names.map((container) => decision({ container })) });
+    const raw = {
+      ...failing,
+      spec: { containers: names.map((name) => ({ name, image: VARIANT })) },
+      status: {
+        containerStatuses: names.map((name) => ({ name, state: { waiting: { reason: 'ErrImagePull', message: GONE } } })),
+      },
+    };
+    expect(projectAccelerated(raw).failures).toHaveLength(20);
+  });
   test('nothing in an annotation or a status makes the reader throw', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (decisions, status) => {
@@ -100,7 +134,8 @@ describe('what a Pod shows of a variant that a node cannot pull', () => {
 
 function start(leading = true) {
   const [clock, metrics] = [new FakeClock(T0), new Metrics()];
-  return { clock, metrics, failures: new VariantFailures({ clock, metrics, log: keepLog().log, leading: () => leading }) };
+  const { log, lines } = keepLog();
+  return { clock, metrics, lines, failures: new VariantFailures({ clock, metrics, log, leading: () => leading }) };
 }
 const counted = async (metrics: Metrics): Promise<string[]> =>
   (await metrics.text()).split('\n').filter((l) => l.startsWith('harbinger_variant_pull_failures_total') && !l.endsWith(' 0'));
@@ -157,6 +192,36 @@ describe('the quarantine', () => {
     expect(held.filter((q) => q.namespace === 'quiet')).toHaveLength(1);
     for (let i = 0; i < 500; i++) failures.note(failing(GONE, `n${i}`), undefined);
     expect(failures.list()).toHaveLength(200);
+  });
+  test('is shared alike when it is full: many namespaces with many failures leave room for one with few', () => {
+    const { failures } = start();
+    const image = (i: number): string => `reg.example.com/x@sha256:${String(i).padStart(64, '0')}`;
+    const held = (): Record<string, number> => {
+      const counts: Record<string, number> = {};
+      for (const { namespace } of failures.list()) counts[namespace] = (counts[namespace] ?? 0) + 1;
+      return counts;
+    };
+    for (let i = 0; i < 5; i++) failures.note(failing(GONE, 'quiet', image(i)), undefined);
+    for (let n = 0; n < 30; n++) for (let i = 0; i < 20; i++) failures.note(failing(GONE, `loud${n}`, image(i)), undefined);
+    const counts = held();
+    expect(counts['quiet']).toBe(5);
+    const loud = Object.entries(counts).filter(([namespace]) => namespace !== 'quiet');
+    expect(loud).toHaveLength(30);
+    expect(loud.every(([, count]) => count === 6 || count === 7)).toBe(true);
+    // The latest failure of each is the one that stays.
+    const last = variantKey(image(19));
+    expect(failures.list().filter((q) => q.variant === last)).toHaveLength(30);
+  });
+  test('and the log stay small whatever stands in Pods: forged images of 200 KB leave nothing, real ones little', () => {
+    const { failures, lines } = start();
+    const forged = 'x'.repeat(200_000);
+    for (let i = 0; i < 20; i++) failures.note(failing(forged, `n${i}`, `${forged}${i}`), undefined);
+    expect([failures.list(), lines]).toEqual([[], []]);
+    const longest = (i: number): string => `reg.example.com/${'x'.repeat(230)}:${'t'.repeat(120)}${i}`;
+    for (let i = 0; i < 500; i++) failures.note(failing('"'.repeat(200_000), `n${i}`, longest(i)), undefined);
+    expect(failures.list()).toHaveLength(200);
+    expect(JSON.stringify(failures.list()).length).toBeLessThan(256 * 1024);
+    expect(Math.max(...lines.map((line) => JSON.stringify(line).length))).toBeLessThan(2_000);
   });
   test('takes over what was published, but no end that is further away than its own', () => {
     const { failures } = start();

@@ -84,6 +84,32 @@ describe('the published object', () => {
     }));
     expect(parseNodeClasses(body({ quarantined }))?.quarantined).toHaveLength(200);
   });
+  test('of a variant that is no image, and of a long message, nothing long is read', () => {
+    const entry = full.quarantined[0];
+    const until = new Date(NOW + 60_000).toISOString();
+    const quarantined = [
+      { ...entry, until, variant: 'x'.repeat(513) },
+      { ...entry, until, message: 'm'.repeat(100_000) },
+    ];
+    const read = parseNodeClasses(body({ quarantined }))?.quarantined ?? [];
+    expect(read.map((q) => [q.variant, q.message.length])).toEqual([[DIGEST, 256]]);
+  });
+  test('gives up the quarantine, and says so, before the classes of nodes are lost to its size', () => {
+    const [entry] = full.quarantined;
+    if (entry === undefined) throw new Error('the fixture has a quarantined variant');
+    const of = (count: number): NodeClasses => ({
+      ...full,
+      quarantined: Array.from({ length: count }, (_, i) => ({ ...entry, variant: `${i}${'x'.repeat(200_000)}` })),
+    });
+    const large = encodeNodeClasses(of(20));
+    expect(Object.values(large).join('').length).toBeLessThan(1024 * 1024);
+    expect(parseNodeClasses(configMap(large))).toEqual({
+      ...full,
+      quarantined: [],
+      notes: ['a note', expect.stringContaining('20 variants that nodes cannot pull are not named')],
+    });
+    expect(parseNodeClasses(configMap(encodeNodeClasses(full)))?.quarantined).toHaveLength(1);
+  });
   test('nothing makes the reader throw', () => {
     fc.assert(
       fc.property(
