@@ -3,9 +3,9 @@ import { BlockList, isIP, isIPv6 } from 'node:net';
 /** What kind of place an IP address is, as far as it matters for requests that a tenant can cause. */
 export type AddressClass = 'public' | 'private' | 'loopback' | 'link-local' | 'reserved';
 
-// Link-local holds the metadata services of the clouds (169.254.169.254, fe80::a9fe:a9fe); two more stand elsewhere.
+// Link-local holds the metadata services of the clouds (169.254.169.254, fe80::a9fe:a9fe); four more stand elsewhere.
 const RANGES: readonly (readonly [Exclude<AddressClass, 'public'>, readonly string[]])[] = [
-  ['link-local', ['169.254.0.0/16', 'fe80::/10', 'fd00:ec2::/32', '100.100.100.200/32', '168.63.129.16/32']],
+  ['link-local', ['169.254.0.0/16', 'fe80::/10', 'fd00:ec2::/32', 'fd20:ce::254/128', '100.100.100.200/32', '168.63.129.16/32']],
   ['loopback', ['127.0.0.0/8', '::1/128']],
   [
     'reserved',
@@ -18,6 +18,7 @@ const RANGES: readonly (readonly [Exclude<AddressClass, 'public'>, readonly stri
       '203.0.113.0/24',
       '224.0.0.0/3',
       '::/128',
+      '64:ff9b:1::/48',
       '100::/64',
       '2001:db8::/32',
       '2002::/16',
@@ -37,10 +38,13 @@ const LISTS = RANGES.map(([kind, ranges]) => {
   return { kind, list };
 });
 
-/** Well-known prefix of NAT64: the IPv4 address behind it is what is reached. */
-const NAT64 = '64:ff9b::';
+/**
+ * Prefixes of 96 bits before an IPv4 address, which is what is reached: NAT64 (RFC 6052, and RFC 8215 for local use), mapped, translated
+ * (RFC 2765) and compatible (RFC 4291) addresses. Local NAT64 with a shorter prefix is reserved above, as its layout cannot be told.
+ */
+const EMBEDDING: readonly string[] = ['64:ff9b:0:0:0:0', '64:ff9b:1:0:0:0', '0:0:0:0:0:ffff', '0:0:0:0:ffff:0', '0:0:0:0:0:0'];
 
-/** Classifies an IP address in text form; IPv4 inside IPv6 (mapped, NAT64) counts as the IPv4 address. Not an address: reserved. */
+/** Classifies an IP address in text form; IPv4 inside IPv6 counts as the IPv4 address. Not an address: reserved. */
 export function classify(address: string): AddressClass {
   const bare = address.replace(/%.*$/, '');
   const family = isIP(bare);
@@ -51,12 +55,19 @@ export function classify(address: string): AddressClass {
 }
 
 function embedded(address: string): string | undefined {
-  // The URL parser gives the one canonical spelling of an IPv6 address.
-  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
-  const prefix = [NAT64, '::ffff:'].find((p) => canonical.startsWith(p));
-  if (prefix === undefined) return undefined;
-  const groups = canonical.slice(prefix.length).split(':');
-  if (groups.length > 2) return undefined;
-  const value = groups.reduce((sum, group) => sum * 65_536 + Number.parseInt(group || '0', 16), 0);
+  const groups = groupsOf(address);
+  const value = (groups[6] ?? 0) * 65_536 + (groups[7] ?? 0);
+  const prefix = groups.slice(0, 6).map((group) => group.toString(16));
+  // `::` and `::1` have meanings of their own.
+  if (!EMBEDDING.includes(prefix.join(':')) || (value <= 1 && prefix.every((group) => group === '0'))) return undefined;
   return [24, 16, 8, 0].map((shift) => Math.floor(value / 2 ** shift) % 256).join('.');
+}
+
+/** The eight numbers of an IPv6 address. */
+function groupsOf(address: string): number[] {
+  // The URL parser gives the one canonical spelling, without a dotted part.
+  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const [head = [], tail = []] = canonical.split('::').map((part) => (part === '' ? [] : part.split(':')));
+  const gap = Array.from({ length: 8 - head.length - tail.length }, () => '0');
+  return [...head, ...gap, ...tail].map((group) => Number.parseInt(group, 16));
 }

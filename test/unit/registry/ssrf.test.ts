@@ -55,6 +55,14 @@ const FORBIDDEN = [
   '10.0.0.1',
   '192.168.0.1',
   '[64:ff9b::7f00:1]',
+  '[64:ff9b::a9fe:a9fe]',
+  '[64:ff9b:1::a9fe:a9fe]',
+  '[64:ff9b:1:a9fe:a9:fe00::]',
+  '[::ffff:0:a9fe:a9fe]',
+  '[::ffff:0:127.0.0.1]',
+  '[::a9fe:a9fe]',
+  '[::127.0.0.1]',
+  '[fd20:ce::254]',
 ];
 const NAMES: [string, string][] = [
   ['metadata.google.internal', '169.254.169.254'],
@@ -65,6 +73,10 @@ const NAMES: [string, string][] = [
   ['inside.example.com', '10.0.0.7'],
   ['link.example.com', 'fe80::1'],
   ['zero.example.com', '0.0.0.0'],
+  ['local-nat64.example.com', '64:ff9b:1::a9fe:a9fe'],
+  ['translated.example.com', '::ffff:0:a9fe:a9fe'],
+  ['compatible.example.com', '::169.254.169.254'],
+  ['google6.example.com', 'fd20:ce::254'],
 ];
 const resolve = (name: string): Promise<string[]> => {
   const address = name === 'localhost' ? '127.0.0.1' : NAMES.find(([known]) => known === name)?.[1];
