@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { constraintsOf } from '../../src/placement/constraints.js';
-import { landingOf, obstacleTo } from '../../src/placement/landing.js';
+import { landingOf, obstacleTo, platformsNeeded, privateObstacleTo } from '../../src/placement/landing.js';
 import type { NodeClasses } from '../../src/placement/node-classes.js';
 import { parseNodeClasses } from '../../src/placement/node-classes.js';
 import { Cluster } from '../cluster/cluster.js';
@@ -23,11 +23,12 @@ const sign = (secondsAgo: number): object => ({
 });
 const NODES: PaperNode[] = [
   { name: 'lazy-1', labels: READY },
-  { name: 'lazy-2', labels: READY },
+  { name: 'lazy-2', labels: { ...READY, keys: 'yes' } },
   { name: 'plain-1', arch: 'arm64' },
   { name: 'obd-1', labels: { obd: 'yes' }, conditions: [sign(5)] },
   { name: 'obd-2', labels: { obd: 'yes' }, conditions: [sign(1200)] },
   { name: 'tainted', taints: [{ key: 'owner', value: 'team', effect: 'NoSchedule' }] },
+  { name: 'starting', taints: [{ key: 'node.cilium.io/agent-not-ready', value: '', effect: 'NoExecute' }] },
 ];
 
 describe('the classes of nodes that the leading controller publishes', () => {
@@ -42,8 +43,10 @@ describe('the classes of nodes that the leading controller publishes', () => {
       webhookReplicas: 0,
       controllers: 2,
       config: {
+        nodes: { lastingTaints: ['owner'] },
         capabilities: [
           { format: 'nydus', nodeSelector: READY },
+          { format: 'nydus', nodeSelector: { ...READY, keys: 'yes' }, privateImages: true },
           { format: 'overlaybd', nodeSelector: { obd: 'yes' }, condition: 'NydusReady', heartbeatSeconds: 600 },
           { format: 'soci', runtimeClass: 'lazy' },
         ],
@@ -83,7 +86,25 @@ describe('the classes of nodes that the leading controller publishes', () => {
   test('let a Pod have what only some nodes read where it demands those nodes, and nowhere else', async () => {
     const view = await published('the capability', (v) => count(v, 'nydus') === 2);
     expect(obstacle(view, { nodeSelector: READY })).toBeUndefined();
-    expect(obstacle(view, {})).toContain('of the 5 nodes that the Pod can land on are not known to run nydus');
+    expect(obstacle(view, {})).toContain('of the 6 nodes that the Pod can land on are not known to run nydus');
+  }, 30_000);
+
+  test('let a private image go only where the snapshotters have credentials of their own', async () => {
+    const view = await published('the capability', (v) => count(v, 'nydus') === 2);
+    const privately = (nodeSelector: Record<string, string>): string | undefined =>
+      privateObstacleTo('nydus', landingOf(constraintsOf({ nodeSelector }), view, view.publishedAt), false);
+    expect(privately({ ...READY, keys: 'yes' })).toBeUndefined();
+    expect(privately(READY)).toContain('1 of the 2 nodes that the Pod can land on are not known to fetch private nydus images');
+  }, 30_000);
+
+  test('say nothing of the platforms of nodes that join later, unless the Pod or the policy does', async () => {
+    const view = await published('all nodes', (v) => v.classes.reduce((n, c) => n + c.count, 0) === NODES.length);
+    const needed = (podSpec: object, closed = false): readonly string[] | undefined =>
+      platformsNeeded(landingOf(constraintsOf(podSpec as never), view, view.publishedAt), closed);
+    expect(needed({ nodeSelector: READY })).toBeUndefined();
+    expect(needed({ nodeSelector: READY }, true)).toEqual(['linux/amd64']);
+    expect(needed({}, true)).toEqual(['linux/amd64', 'linux/arm64']);
+    expect(needed({ nodeSelector: { 'kubernetes.io/arch': 'arm64' } })).toEqual(['linux/arm64']);
   }, 30_000);
 
   test('follow a label that comes and goes within seconds', async () => {
@@ -137,6 +158,42 @@ describe('the classes of nodes that the leading controller publishes', () => {
     );
     expect(counts.sort()).toEqual([0, 1]);
   }, 30_000);
+
+  test('are not stopped by Pods that claim forged images of 200 KB', async () => {
+    const before = await published('anything', () => true);
+    const forged = 'x'.repeat(200_000);
+    await Promise.all(
+      Array.from({ length: 8 }, async (_, i) => {
+        const image = `${forged}${i}`;
+        const claim = [{ container: 'app', source: 'reg.example.com/train:v1', outcome: 'accelerated', image, format: 'nydus' }];
+        const metadata = {
+          name: `forged-${i}`,
+          labels: { [ACCELERATED]: 'true' },
+          annotations: { [DECISIONS]: JSON.stringify(claim) },
+        };
+        await cluster.client.create(pod(image, { metadata }));
+        const state = {
+          name: 'app',
+          image,
+          imageID: '',
+          ready: false,
+          restartCount: 0,
+          state: { waiting: { reason: 'InvalidImageName', message: image.slice(0, 1000) } },
+        };
+        await cluster.client.patch(
+          'v1/Pod',
+          `${NS}/forged-${i}`,
+          { status: { containerStatuses: [state] } },
+          { subresource: 'status' },
+        );
+      }),
+    );
+    // A change of a node comes after the Pods, and is published.
+    await cluster.client.patch('v1/Node', 'plain-1', { metadata: { labels: { pool: 'after' } } });
+    const view = await published('the change', (v) => v.classes.some((c) => c.labels['pool'] === 'after'));
+    expect(view.quarantined.map((q) => q.variant)).toEqual(before.quarantined.map((q) => q.variant));
+    expect(JSON.stringify(view).length).toBeLessThan(20_000);
+  }, 60_000);
 
   test('are written by the leader alone, and only when they change or once a minute', async () => {
     const user = 'system:serviceaccount:harbinger-system:harbinger-controller';
