@@ -9,6 +9,7 @@ import type { VariantQuestion } from './question.js';
 import { atDigest } from './reference.js';
 import type { Reference } from './reference.js';
 import type { ManifestFact, PlatformDescriptor } from './registry-port.js';
+import { ordinaryChildren } from './resolve.js';
 import type { SourcePlatform } from './resolve.js';
 import { compareStructure, compareTraits, noRecord } from './structure.js';
 import type { Pair } from './structure.js';
@@ -94,9 +95,10 @@ function lazyPair({ question, candidate, image, of }: Claim): () => Promise<Pair
  * index, so that a record cannot outlive the image that it is about.
  */
 async function recordArtifact(claim: Claim): Promise<Proof | undefined> {
-  const { question, candidate, image, variant, of } = claim;
-  // The record of a whole index says nothing of the platform, which a variant without index has only one of.
-  const accepted = variant.kind === 'manifest' ? [of.digest] : acceptedDigests(claim);
+  const { question, candidate, image, variant } = claim;
+  const accepted = acceptedDigests(claim);
+  // The record of a whole index does not say which of its platforms a variant without index is made for.
+  const vague = variant.kind === 'manifest' && ordinaryChildren(question.source.fact).length > 1;
   let stale: Proof | undefined;
   for (const digest of new Set([image.digest, variant.digest])) {
     const { referrers } = await question.port.referrers(candidate, digest, lookupOf(question));
@@ -105,6 +107,7 @@ async function recordArtifact(claim: Claim): Promise<Proof | undefined> {
       const { annotations, subject } = await question.port.manifest(atDigest(candidate, artifact), lookupOf(question));
       const source = annotations[ANNOTATION.sourceDigest];
       if (source === undefined || subject?.digest !== digest) continue;
+      if (vague && source === question.source.digest) continue;
       const proof = judgeRecord({ digest: source, where: 'the record written by harbinger record' }, accepted, 'record-artifact');
       if (proof.verdict === 'exact') return proof;
       stale ??= proof;

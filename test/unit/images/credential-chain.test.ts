@@ -81,6 +81,14 @@ describe('a chain of credentials', () => {
     expect(asked).toEqual([{ fresh: true, credential: one, forPod: true }]);
   });
 
+  test('is left out where the question is what anybody may read', async () => {
+    const { port, asked } = portFor({ one: 'ok' });
+    expect(await failure(withCredentials(port, [one, two]).manifest(ref(IMAGE), { anonymous: true }))).toMatchObject({
+      outcome: 'auth-denied',
+    });
+    expect(asked).toEqual([{ anonymous: true }]);
+  });
+
   test('shows a tenant nothing that another one asked for', async () => {
     const { port, asked } = portFor({ one: 'ok' });
     const cached = new CachedRegistry(port, { clock: new TestClock(), metrics: new Metrics() });

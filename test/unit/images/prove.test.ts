@@ -104,6 +104,22 @@ describe('the record that harbinger record pushes', () => {
     expect(await climb(port, byTag('estargz'))).toMatchObject({ outcome: 'accelerated', rung: 'record-artifact' });
   });
 
+  test('of a whole index says nothing of a variant that is one manifest', async () => {
+    const arm = plain('arm');
+    const source = indexBody([
+      { platform: 'linux/amd64', body: single },
+      { platform: 'linux/arm64', body: arm },
+    ]);
+    const port = (recorded: string): MemoryRegistry =>
+      ground({ source, children: [single, arm], variant }).add(REPOSITORY, recordArtifact(variant, recorded));
+    const amd = { platforms: ['linux/amd64'] };
+    expect(await climb(port(bodyDigest(source)), byTag('estargz'), { platforms: ['linux/arm64'] })).toMatchObject({
+      outcome: 'freshness-unknown',
+    });
+    expect(await climb(port(bodyDigest(source)), byTag('estargz'), amd)).toMatchObject({ outcome: 'freshness-unknown' });
+    expect(await climb(port(S), byTag('estargz'), amd)).toMatchObject({ outcome: 'accelerated', rung: 'record-artifact' });
+  });
+
   test('is not asked for where the variant has a record', async () => {
     const port = unrecorded(converted, estargzImage('e', 2, { subject: S }));
     expect(await climb(port, byTag('estargz'))).toMatchObject({ outcome: 'accelerated', rung: 'record' });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { RegistryError } from '../../../src/images/registry-port.js';
 import type { VariantQuestion } from '../../../src/images/variant.js';
 import {
   CHUNKED,
@@ -314,6 +315,72 @@ describe('SOCI v2', () => {
   test('as the source itself is left alone, and its SOCI index is no platform', async () => {
     const port = ground({ source: made.index, children: [made.enabled, made.zone] });
     expect(await climb(port, byTag('nydus'))).toMatchObject({ outcome: 'already-accelerated', format: 'soci' });
+  });
+});
+
+describe('a form that reads layers of the source', () => {
+  const layers = [layerOf('source', 0), layerOf('source', 1)];
+  const elsewhere = (format: 'nydus' | 'overlaybd') => ({ format, discover: { repositoryTemplate: 'lazy/{repository}' } });
+
+  test.each([
+    ['zran', 'nydus' as const, zranImage('t', layers, { subject: S })],
+    ['zran in part', 'nydus' as const, zranImage('t', layers.slice(0, 1), { subject: S })],
+    ['TurboOCI', 'overlaybd' as const, turboImage('t', layers, { subject: S })],
+  ])('%s has to stand in the repository of the source, where nodes look for them', async (_, format, variant) => {
+    const apart = ground({ source: single }).set('r.example.com/lazy/a/b:1', variant);
+    expect(await climb(apart, elsewhere(format), capable)).toMatchObject({
+      outcome: 'variant-unrecognised',
+      message: expect.stringContaining('its own repository lazy/a/b, not in a/b'),
+    });
+    expect(await climb(ground({ source: single, variant }), byTag(format), capable)).toMatchObject({ outcome: 'accelerated' });
+  });
+
+  test.each([
+    ['Nydus', 'nydus' as const, nydusImage('n', S)],
+    ['OverlayBD', 'overlaybd' as const, overlaybdImage('o', { subject: S })],
+  ])('%s with data of its own may stand elsewhere', async (_, format, variant) => {
+    const apart = ground({ source: single }).set('r.example.com/lazy/a/b:1', variant);
+    expect(await climb(apart, elsewhere(format), capable)).toMatchObject({ outcome: 'accelerated', portable: false });
+  });
+});
+
+describe('a variant that not everyone may read', () => {
+  const variant = nydusImage('n', S);
+  const reasons: Partial<VariantQuestion> = {
+    ...capable,
+    privateObstacle: (format) => `snapshotters have no credentials for ${format}`,
+  };
+  const hidden = (error: RegistryError, body: object = variant): ReturnType<typeof ground> => {
+    const port = ground({ source: single, variant: body });
+    const manifest = port.manifest.bind(port);
+    port.manifest = (reference, options) => (options?.anonymous === true ? Promise.reject(error) : manifest(reference, options));
+    return port;
+  };
+  const refusal = (outcome: RegistryError['outcome']): RegistryError =>
+    new RegistryError('no', { outcome, host: 'r.example.com' });
+
+  test.each([
+    ['denied to others', refusal('auth-denied'), reasons, 'node-incapable', 'no credentials for nydus'],
+    ['told to others to be absent', refusal('variant-missing'), reasons, 'node-incapable', 'no credentials for nydus'],
+    ['denied, and nothing is known of nodes', refusal('auth-denied'), capable, 'node-incapable', 'not known'],
+    ['not known to be readable', refusal('registry-error'), reasons, 'registry-error', 'no'],
+  ])('%s is left', async (_, error, ...[more, outcome, message]) => {
+    const answer = await climb(hidden(error), byTag('nydus'), more);
+    expect(answer).toMatchObject({ outcome, message: expect.stringContaining(message) });
+  });
+
+  test('is taken where the snapshotters have credentials, without asking', async () => {
+    const answer = await climb(hidden(refusal('auth-denied')), byTag('nydus'), { ...capable, privateObstacle: () => undefined });
+    expect(answer).toMatchObject({ outcome: 'accelerated', portable: false });
+  });
+
+  test('matters only where its format is not portable', async () => {
+    const portable = estargzImage('e', 2, { subject: S });
+    expect(await climb(hidden(refusal('auth-denied'), portable), byTag('estargz'), reasons)).toMatchObject({
+      outcome: 'accelerated',
+      portable: true,
+    });
+    expect(await climb(ground({ source: single, variant }), byTag('nydus'), reasons)).toMatchObject({ outcome: 'accelerated' });
   });
 });
 

@@ -57,6 +57,7 @@ describe('answers are remembered', () => {
     const { clock, port, cached } = setup();
     const ask = () => cached.manifest(ref(`r.example.com/a@${bodyDigest(old)}`));
     await ask();
+    expect(TTL_MS.digest).toBeLessThanOrEqual(10 * 60_000);
     clock.advance(TTL_MS.digest - 1);
     await ask();
     expect(port.asked).toHaveLength(1);
@@ -118,6 +119,17 @@ describe('answers are not shared where they must not be', () => {
     expect(await digest({ credential })).toBe(bodyDigest(old));
     expect(await failure(digest())).toMatchObject({ outcome: 'auth-denied' });
     expect(await failure(digest({ credential: { username: 'u', password: 'q' } }))).toMatchObject({ outcome: 'auth-denied' });
+  });
+
+  test('what anybody may read is neither what a credential may, nor what Harbinger may', async () => {
+    const { port, digest } = setup();
+    const credential = { username: 'u', password: 'p' };
+    await digest({ credential });
+    await digest();
+    port.set(IMAGE, refusal({ outcome: 'auth-denied' }));
+    expect(await failure(digest({ anonymous: true, credential, forPod: true }))).toMatchObject({ outcome: 'auth-denied' });
+    expect(port.options.at(-1)).toEqual({ anonymous: true });
+    expect(await digest()).toBe(bodyDigest(old));
   });
 
   test('each credential is the one that the registry is asked with', async () => {

@@ -142,6 +142,16 @@ describe('credentials and mirrors', () => {
     expect(sent(registry)).toEqual([undefined, bearer('pod'), bearer('own')]);
   });
 
+  test('what anybody may read only the registry itself can say, and no credential goes along', async () => {
+    const { port } = setup({ own: { get: () => Promise.resolve({ credential: user('own') }) } });
+    const asked = { anonymous: true, credential: user('pod') } as const;
+    expect(await failure(port.manifest(image(), asked))).toMatchObject({ outcome: 'auth-denied' });
+    expect(mirrors.flatMap(({ lines }) => lines)).toEqual([]);
+    expect(sent(registry)).toEqual([undefined]);
+    registry.handler = send(200, own);
+    expect(await port.manifest(image('a/b:2'), asked)).toMatchObject({ digest: bodyDigest(own!) });
+  });
+
   test.each([
     ['serves the Pods', true, [undefined, bearer('mirror')]],
     ['does not serve Pods where forPods is false', false, [undefined]],
