@@ -45,6 +45,14 @@ export const FIELD_MANAGER = {
   nodeClasses: 'harbinger-node-classes',
 } as const;
 
+/**
+ * Namespaces that the webhook is never called for, whatever their labels say: the API server has to be able to make these Pods while
+ * Harbinger is down.
+ */
+export function unservedNamespaces(installedIn: string): readonly string[] {
+  return ['kube-system', 'kube-public', 'kube-node-lease', installedIn];
+}
+
 /** Objects of an installation, as the generated manifests name them; flags of the processes default to these. */
 export const INSTALL = {
   namespace: 'harbinger-system',

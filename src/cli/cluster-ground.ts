@@ -64,6 +64,7 @@ interface Prewarm {
 export class ClusterGround implements Ground {
   readonly notes: Notes;
   readonly config: HarbingerConfig;
+  readonly installedIn: string;
   /** False where the configuration could not be read, so that the registries which Harbinger may ask are not known. */
   readonly configured: boolean;
   readonly policies: readonly Policy[];
@@ -80,6 +81,7 @@ export class ClusterGround implements Ground {
     this.notes = common.notes;
     this.policies = common.policies;
     this.config = common.config;
+    this.installedIn = options.installedIn;
     this.configured = common.configured;
   }
 

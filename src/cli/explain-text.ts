@@ -23,9 +23,16 @@ export function renderPod(title: string, { nodes, containers, patch }: PodExplan
   });
 }
 
-/** What was assumed, one line each, and why the webhook would not be asked; empty where there is nothing to say. */
-export function renderNotes(notes: readonly string[], unseen?: string): string {
-  const all = [...notes, ...(unseen === undefined ? [] : [`${unseen}, so nothing happens; this is what would`])];
+/** What was assumed, one line each, and why there is no verdict; empty where there is nothing to say. */
+export function renderNotes(
+  notes: readonly string[],
+  { unseen, unsure }: Pick<PodExplanation, 'unseen' | 'unsure'> = {},
+): string {
+  const all = [
+    ...notes,
+    ...(unseen === undefined ? [] : [`${unseen}, so nothing happens; this is what would`]),
+    ...(unsure === undefined ? [] : [`${unsure}; this is what happens if it is listed`]),
+  ];
   return all.map((note) => `! ${note}\n`).join('');
 }
 

@@ -1,6 +1,6 @@
 import type { Json } from '../api/json.js';
 import type { Format } from '../api/kinds/acceleration-policy.js';
-import { LABEL } from '../api/names.js';
+import { LABEL, unservedNamespaces } from '../api/names.js';
 import type { Decision } from '../api/outcomes.js';
 import { formatBytes } from '../api/quantity.js';
 import { format, parseReference } from '../images/reference.js';
@@ -10,13 +10,15 @@ import { obstacleTo } from '../placement/landing.js';
 import type { Landing } from '../placement/landing.js';
 import { findAnswer } from '../rewrite/answer.js';
 import type { Finding } from '../rewrite/answer.js';
+import { provenPatch } from '../rewrite/applies.js';
 import { decide, questionsOf } from '../rewrite/decide.js';
 import type { Question, Situation, Verdict } from '../rewrite/decide.js';
 import type { PatchOp } from '../rewrite/patch.js';
-import { buildPatch, forgetDecisions } from '../rewrite/patch.js';
+import { buildPatch } from '../rewrite/patch.js';
 import type { PodContainer, PodView } from '../rewrite/pod-view.js';
 import { viewPod } from '../rewrite/pod-view.js';
 import type { Policy } from '../rewrite/policy-match.js';
+import { outOfScope } from '../rewrite/scope.js';
 import type { NamespaceFacts, Skip } from '../rewrite/skip.js';
 import { chainOf } from '../rewrite/pull-secrets.js';
 import { skipPod } from '../rewrite/skip.js';
@@ -52,6 +54,8 @@ export interface PodExplanation {
   namespace: string;
   /** Why the webhook would not look at the Pod at all; the rest says what it would do if it did. */
   unseen?: string;
+  /** Why it is not known whether the webhook would change the Pod; the rest says what it would do if it may. */
+  unsure?: string;
   nodes: NodesSeen;
   containers: readonly Explanation[];
   /** The RFC 6902 patch that the API server would be given; empty where the Pod stays as it is. */
@@ -78,29 +82,50 @@ export class Explainer {
     if (pod === undefined) throw new Error('the Pod has no metadata or no spec');
     const namespace = await ground.namespace(question.namespace);
     const unseen = whyUnseen(ground, namespace);
-    const common = { namespace: namespace.name, ...(unseen === undefined ? {} : { unseen }) };
+    const unsure = whyUnsure(ground, question);
+    const common = {
+      namespace: namespace.name,
+      ...(unseen === undefined ? {} : { unseen }),
+      ...(unsure === undefined ? {} : { unsure }),
+    };
     const landing = ground.landing(pod.raw);
     const nodes = nodesSeen(landing, ground.policies);
     const skip = skipPod(pod, namespace);
-    if (skip !== undefined) {
-      const patch = skip.untouchable === true || unseen !== undefined ? [] : forgetDecisions(pod);
-      return { ...common, nodes, containers: pod.containers.map((c) => skipped(c, skip)), patch };
-    }
-    const situation = await this.#situation({ ...question, pod: raw }, pod, { namespace, landing });
+    const left = skip === undefined ? [] : pod.containers.map((c) => skipped(c, skip));
+    if (skip?.untouchable === true) return { ...common, nodes, containers: left, patch: [] };
+    const situation = await this.#situation({ ...question, pod: raw }, pod, { namespace, landing, skip });
     const findings = await this.#find(question.namespace, questionsOf(situation));
     const answers = new Map([...findings].map(([key, { answer }]) => [key, answer]));
     const verdicts = decide(situation, answers);
-    const containers = verdicts.map((verdict) => this.#explain(verdict, situation, findings));
-    const patch = unseen === undefined ? buildPatch(pod, verdicts) : [];
-    return { ...common, nodes, containers, patch };
+    const judged = verdicts.map((verdict) => this.#explain(verdict, situation, findings));
+    const rest = left.filter((l) => !judged.some((j) => j.decision.container === l.decision.container));
+    const proven = provenPatch(pod.raw, buildPatch(pod, verdicts));
+    if (proven.problem !== undefined)
+      ground.notes.add(`the patch might not apply (${proven.problem}), so the webhook leaves the Pod alone; please report this`);
+    const patch = unseen === undefined && unsure === undefined ? proven.ops : [];
+    return { ...common, nodes, containers: [...judged, ...rest], patch };
   }
 
   /** Secrets are read for Pods only that a registry is asked about, as by the webhook. */
-  async #situation(question: PodQuestion, pod: PodView, common: Pick<Situation, 'namespace' | 'landing'>): Promise<Situation> {
+  async #situation(
+    question: PodQuestion,
+    pod: PodView,
+    common: Pick<Situation, 'namespace' | 'landing' | 'skip'>,
+  ): Promise<Situation> {
     const { ground } = this.#options;
     const { policies, config } = ground;
+    const rewrite = whyUnsure(ground, question) === undefined ? config.rewrite : { ...config.rewrite, owners: ['*'] };
     const records = await ground.records(question);
-    const situation: Situation = { ...common, pod, records, policies, chainFor: chainOf([]), rewrite: config.rewrite };
+    const quarantined = (image: string): string | undefined => ground.quarantined(question.namespace, image);
+    const situation: Situation = {
+      ...common,
+      pod,
+      records,
+      policies,
+      quarantined,
+      chainFor: chainOf([]),
+      rewrite,
+    };
     if (config.rewrite.podSecrets === 'Off' || questionsOf(situation).length === 0) return situation;
     const { chainFor, problem } = await ground.credentials(question);
     return { ...situation, chainFor, credentialProblem: problem };
@@ -162,12 +187,17 @@ function skipped({ name, image }: PodContainer, { outcome, message }: Skip): Exp
 }
 
 /** Where the configuration keeps the webhook from looking at the Pods of a namespace, or from changing them. */
-function whyUnseen({ config }: Ground, { name, labels }: NamespaceFacts): string | undefined {
+function whyUnseen({ config, installedIn }: Ground, namespace: NamespaceFacts): string | undefined {
   if (config.mode !== 'On') return `mode is ${config.mode} in the configuration: no Pod is changed`;
-  const label = labels[LABEL.accelerate];
-  if (config.scope === 'AllNamespaces')
-    return label === 'disabled' ? `namespace ${name} is labelled ${LABEL.accelerate}=disabled` : undefined;
-  return label === 'enabled' ? undefined : `namespace ${name} is not labelled ${LABEL.accelerate}=enabled`;
+  if (unservedNamespaces(installedIn).includes(namespace.name))
+    return `namespace ${namespace.name} is one of those that the webhook is never called for`;
+  return outOfScope(config.scope, namespace)?.problem;
+}
+
+/** The webhook goes by the owner of the Pod, which is another object than the one in the file for kinds that have their Pods made. */
+function whyUnsure({ config: { rewrite } }: Ground, { assumedOwner }: PodQuestion): string | undefined {
+  if (assumedOwner === undefined || rewrite.owners.some((owner) => owner === '*' || owner === assumedOwner)) return undefined;
+  return `the owner of the Pods is not known: ${assumedOwner} may make them itself or have them made, and rewrite.owners of the configuration goes by their owner; explain one of them with --pod, or list ${assumedOwner} there if it is their owner`;
 }
 
 /** The steps before a registry is asked. */

@@ -14,6 +14,8 @@ export interface PodQuestion {
   namespace: string;
   pod: Json;
   gang?: GangName | undefined;
+  /** `Kind.group` that the owner of the Pod was made up of, where it is not known to be one. */
+  assumedOwner?: string | undefined;
 }
 
 /** Credentials that images of a Pod are looked up with, and what kept some of them from being used. */
@@ -28,6 +30,8 @@ export interface PodCredentials {
  */
 export interface Ground {
   config: HarbingerConfig;
+  /** Namespace that Harbinger is installed in. */
+  installedIn: string;
   /** In the order of `inOrder`. */
   policies: readonly Policy[];
   /** One sentence about everything that was not read, in the order in which it was found missing. */

@@ -29,30 +29,33 @@ const EXTENSIONS: ReadonlySet<string> = new Set(['.yaml', '.yml', '.json']);
 /** A line that ends a document, as kubectl reads it: whatever else stands behind the dashes belongs to the next one. */
 const SEPARATOR = /^---[^\S\n]*(?:#.*)?$/m;
 
-/** The manifests of a file, of a folder with all below it, or of standard input (`-`), in the order of their names. */
-export async function* readManifests(path: string, stdin: AsyncIterable<unknown>): AsyncGenerator<Entry> {
+/**
+ * The manifests of a file, of a folder with all below it, or of standard input (`-`), in the order of their names.
+ * @param having documents without this text are passed over
+ */
+export async function* readManifests(path: string, stdin: AsyncIterable<unknown>, having = ''): AsyncGenerator<Entry> {
   if (path === '-') {
     const text = await collect(stdin);
     if (text === undefined) yield tooLarge('standard input');
-    else yield* manifestsOf(text, 'standard input');
+    else yield* manifestsOf(text, 'standard input', having);
     return;
   }
   const what = await stat(path).catch((cause: Error) => {
     throw new Error(`cannot read manifests: ${cause.message}; give a file, a folder or - with -f`, { cause });
   });
-  if (what.isDirectory()) yield* readFolder(path);
-  else yield* readOne(path);
+  if (what.isDirectory()) yield* readFolder(path, having);
+  else yield* readOne(path, having);
 }
 
 /** Links are not followed: one that leads upwards would never end. */
-async function* readFolder(folder: string): AsyncGenerator<Entry> {
+async function* readFolder(folder: string, having: string): AsyncGenerator<Entry> {
   const entries = [];
   for await (const entry of await opendir(folder)) if (!skipped(entry.name)) entries.push(entry);
   entries.sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const entry of entries) {
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) yield* readFolder(path);
-    else if (entry.isFile() && EXTENSIONS.has(extname(entry.name).toLowerCase())) yield* readOne(path);
+    if (entry.isDirectory()) yield* readFolder(path, having);
+    else if (entry.isFile() && EXTENSIONS.has(extname(entry.name).toLowerCase())) yield* readOne(path, having);
   }
 }
 
@@ -60,10 +63,10 @@ function skipped(name: string): boolean {
   return name.startsWith('.') || name === 'node_modules';
 }
 
-async function* readOne(file: string): AsyncGenerator<Entry> {
+async function* readOne(file: string, having: string): AsyncGenerator<Entry> {
   try {
     if ((await stat(file)).size > MAX_FILE_BYTES) yield tooLarge(file);
-    else yield* manifestsOf(await readFile(file, 'utf8'), file);
+    else yield* manifestsOf(await readFile(file, 'utf8'), file, having);
   } catch (error) {
     yield { problem: { file, message: (error as Error).message } };
   }
@@ -86,13 +89,13 @@ function tooLarge(file: string): Entry {
 }
 
 /** The objects of a text of one or more documents, Lists taken apart. One document is parsed at a time, as parsing costs much memory. */
-export function* manifestsOf(text: string, file: string): Generator<Entry> {
+export function* manifestsOf(text: string, file: string, having = ''): Generator<Entry> {
   let line = 1;
   let rest = text;
   for (;;) {
     const end = SEPARATOR.exec(rest);
     const part = end === null ? rest : rest.slice(0, end.index);
-    yield* documentOf(part, file, line);
+    if (part.includes(having)) yield* documentOf(part, file, line);
     if (end === null) return;
     line += lines(part);
     rest = rest.slice(end.index + end[0].length);

@@ -15,6 +15,8 @@ import type { Assumptions } from './landing.js';
 
 export interface OfflineFacts {
   config: HarbingerConfig;
+  /** Namespace that Harbinger is installed in. */
+  installedIn: string;
   policies: readonly Policy[];
   /** Labels of every namespace. */
   namespaceLabels: Readonly<Record<string, string>>;
@@ -35,6 +37,10 @@ export class OfflineGround implements Ground {
 
   get config(): HarbingerConfig {
     return this.#facts.config;
+  }
+
+  get installedIn(): string {
+    return this.#facts.installedIn;
   }
 
   get policies(): readonly Policy[] {

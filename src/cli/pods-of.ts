@@ -16,6 +16,8 @@ export interface PodOf {
   /** The Pod as its controller would send it to the API server. */
   pod: Json;
   gang?: GangName;
+  /** `Kind.group` that is taken for the owner of the Pods, where it is not known whether this kind makes them itself. */
+  assumedOwner?: string;
 }
 
 interface Owner {
@@ -23,7 +25,7 @@ interface Owner {
   kind: string;
 }
 
-/** Who creates the Pods of kinds that leave that to another kind. Everybody else creates them himself. */
+/** Who creates the Pods of kinds that leave that to another kind, be it by several in between. */
 const CREATORS: Readonly<Record<string, Owner>> = {
   'Deployment.apps': { apiVersion: 'apps/v1', kind: 'ReplicaSet' },
   'CronJob.batch': { apiVersion: 'batch/v1', kind: 'Job' },
@@ -31,7 +33,34 @@ const CREATORS: Readonly<Record<string, Owner>> = {
   'LeaderWorkerSet.leaderworkerset.x-k8s.io': { apiVersion: 'apps/v1', kind: 'StatefulSet' },
   'RayJob.ray.io': { apiVersion: 'ray.io/v1', kind: 'RayCluster' },
   'RayService.ray.io': { apiVersion: 'ray.io/v1', kind: 'RayCluster' },
+  'TrainJob.trainer.kubeflow.org': { apiVersion: 'batch/v1', kind: 'Job' },
+  'TrainingRuntime.trainer.kubeflow.org': { apiVersion: 'batch/v1', kind: 'Job' },
+  'ClusterTrainingRuntime.trainer.kubeflow.org': { apiVersion: 'batch/v1', kind: 'Job' },
+  'Notebook.kubeflow.org': { apiVersion: 'apps/v1', kind: 'StatefulSet' },
+  'Rollout.argoproj.io': { apiVersion: 'apps/v1', kind: 'ReplicaSet' },
+  'Service.serving.knative.dev': { apiVersion: 'apps/v1', kind: 'ReplicaSet' },
+  'Configuration.serving.knative.dev': { apiVersion: 'apps/v1', kind: 'ReplicaSet' },
+  'ScaledJob.keda.sh': { apiVersion: 'batch/v1', kind: 'Job' },
+  'DeploymentConfig.apps.openshift.io': { apiVersion: 'v1', kind: 'ReplicationController' },
 };
+/** Kinds that are known to create their Pods themselves; of others it is only assumed. */
+const MAKERS: ReadonlySet<string> = new Set([
+  'Pod',
+  'ReplicationController',
+  'Job.batch',
+  'ReplicaSet.apps',
+  'StatefulSet.apps',
+  'DaemonSet.apps',
+  'Job.batch.volcano.sh',
+  'MPIJob.kubeflow.org',
+  'PyTorchJob.kubeflow.org',
+  'TFJob.kubeflow.org',
+  'XGBoostJob.kubeflow.org',
+  'PaddleJob.kubeflow.org',
+  'JAXJob.kubeflow.org',
+  'RayCluster.ray.io',
+  'AppWrapper.workload.codeflare.dev',
+]);
 const JOBSET = 'JobSet.jobset.x-k8s.io';
 const JOBSET_UID = 'jobset.sigs.k8s.io/jobset-uid';
 const WORKLOAD = 'Workload.kueue.x-k8s.io';
@@ -49,35 +78,44 @@ const MAX_VISITS = 20_000;
 export function podsOf(object: Json): PodOf[] {
   if (object['kind'] === 'Pod') return record(object['spec']) === undefined ? [] : [{ path: '', pod: object }];
   const budget = { visits: MAX_VISITS };
-  const templates = templatesIn(object, [], budget);
-  return templates.map(({ path, template }) => podFrom(object, path, template));
+  return templatesIn(object, { object, path: [] }, budget).map(podFrom);
 }
 
 interface Found {
   path: string;
   template: Json;
+  /** The innermost object around the template: one of an AppWrapper's, for example. */
+  object: Json;
 }
 
-function templatesIn(value: Json, path: readonly string[], budget: { visits: number }): Found[] {
+function templatesIn(
+  value: Json,
+  { object, path }: { object: Json; path: readonly string[] },
+  budget: { visits: number },
+): Found[] {
   if (path.length > MAX_DEPTH || budget.visits-- <= 0) return [];
-  if (path.length > 0 && list(at(value, 'spec')['containers']) !== undefined) return [{ path: join(path), template: value }];
-  return Object.entries(value).flatMap(([key, inner]) => {
+  if (path.length > 0 && list(at(value, 'spec')['containers']) !== undefined)
+    return [{ path: path.join('.'), template: value, object }];
+  const inner = string(value['apiVersion']) !== undefined && string(value['kind']) !== undefined ? within(object, value) : object;
+  const search = (below: unknown, step: string): Found[] => {
+    const found = record(below);
+    return found === undefined ? [] : templatesIn(found, { object: inner, path: [...path, step] }, budget);
+  };
+  return Object.entries(value).flatMap(([key, below]) => {
     // Status repeats templates of objects that exist, managedFields and annotations what was applied.
     if (path.length === 0 && (key === 'status' || key === 'metadata')) return [];
-    const items = list(inner);
-    if (items === undefined) return record(inner) === undefined ? [] : templatesIn(record(inner) ?? {}, [...path, key], budget);
-    return items.flatMap((item, i) => {
-      const below = record(item);
-      return below === undefined ? [] : templatesIn(below, [...path, `${key}[${i}]`], budget);
-    });
+    const items = list(below);
+    return items === undefined ? search(below, key) : items.flatMap((item, i) => search(item, `${key}[${i}]`));
   });
 }
 
-function join(path: readonly string[]): string {
-  return path.join('.');
+/** An object in another one is made in its namespace. */
+function within(object: Json, inner: Json): Json {
+  const { namespace } = at(object, 'metadata');
+  return { ...inner, metadata: { ...(namespace === undefined ? {} : { namespace }), ...at(inner, 'metadata') } };
 }
 
-function podFrom(object: Json, path: string, template: Json): PodOf {
+function podFrom({ object, path, template }: Found): PodOf {
   const metadata = at(object, 'metadata');
   const job = jobOf(object);
   const labels = stringMap(at(template, 'metadata')['labels']);
@@ -95,7 +133,8 @@ function podFrom(object: Json, path: string, template: Json): PodOf {
     },
   };
   const { apiVersion, kind, name, uid } = job;
-  return { path, pod, gang: { apiGroup: groupOf(apiVersion), kind, name, ...(uid === undefined ? {} : { uid }) } };
+  const gang = { apiGroup: groupOf(apiVersion), kind, name, ...(uid === undefined ? {} : { uid }) };
+  return { path, pod, gang, ...(isMaker(keyOf(job)) ? {} : { assumedOwner: keyOf(job) }) };
 }
 
 interface Job extends Owner {
@@ -118,9 +157,17 @@ function named(apiVersion = '', kind = '', { name, uid }: Json): Job {
 }
 
 /** A PodTemplate has no controller, and a Workload without an owner belongs to Pods that were there before it. */
+function isOwnerless(key: string): boolean {
+  return key === 'PodTemplate' || key === WORKLOAD;
+}
+
+function isMaker(key: string): boolean {
+  return isOwnerless(key) || MAKERS.has(key) || CREATORS[key] !== undefined;
+}
+
 function ownerReferences(job: Job): { ownerReferences?: Json[] } {
   const key = keyOf(job);
-  if (key === 'PodTemplate' || key === WORKLOAD) return {};
+  if (isOwnerless(key)) return {};
   const creator = CREATORS[key];
   const { apiVersion, kind } = creator ?? job;
   // The uid of an owner that does not exist yet is not known; one that is none keeps it from naming another gang.

@@ -9,9 +9,10 @@ export function renderItem(item: Item): string {
     const { file, line, message } = item.problem;
     return `${file}${line === undefined ? '' : `:${line}`}: ${message}\n`;
   }
-  const { object, file, line, unseen, images } = item.pod;
+  const { object, file, line, unseen, unsure, images } = item.pod;
   const head = `${file}:${line}: ${object}\n`;
   if (unseen !== undefined) return `${head}  not looked at: ${unseen}\n`;
+  if (unsure !== undefined) return `${head}  no verdict: ${unsure}\n`;
   return head + images.map(renderImage).join('');
 }
 

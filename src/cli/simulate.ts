@@ -1,5 +1,3 @@
-import { at, string, stringMap } from '../api/json.js';
-import type { Json } from '../api/json.js';
 import { changesImage } from '../api/outcomes.js';
 import type { Decision, Outcome } from '../api/outcomes.js';
 import type { Explainer, Explanation } from './explain.js';
@@ -16,6 +14,8 @@ export interface SimulatedPod {
   namespace: string;
   /** Why the webhook would not look at the Pod at all. */
   unseen?: string;
+  /** Why it is not known whether the webhook would change the Pod. */
+  unsure?: string;
   images: readonly Decision[];
 }
 
@@ -30,7 +30,7 @@ export interface Summary {
   pods: number;
   /** Containers and image volumes. */
   containers: number;
-  /** Distinct images by outcome; `unseen` are those of Pods that the webhook does not look at. */
+  /** Distinct images by outcome; `unseen` are those of Pods that the webhook does not look at, `owner-unknown` those without a verdict. */
   byOutcome: Readonly<Record<string, Count>>;
   /** Containers whose image would be changed, would be left although a policy speaks of it, and what could not be read or looked up. */
   changed: number;
@@ -44,11 +44,6 @@ export interface SimulateOptions {
   explainer: Pick<Explainer, 'pod'>;
   /** Namespace of objects that name none. */
   namespace?: string | undefined;
-  /** Called with each Namespace among the manifests. */
-  learn: (
-    name: string,
-    facts: { labels: Readonly<Record<string, string>>; annotations: Readonly<Record<string, string>> },
-  ) => void;
 }
 
 /** Outcomes that say nothing against the image: nobody wanted it changed. */
@@ -97,45 +92,38 @@ export class Simulation {
 
   async #judge(manifest: Manifest): Promise<Item[]> {
     const { object } = manifest;
-    if (object['kind'] === 'Namespace') this.#learn(object);
     const pods = podsOf(object);
     if (pods.length > 0) this.#objects++;
     const namespace = namespaceOf(object, this.#options.namespace);
     return Promise.all(
-      pods.map(({ path, pod, gang }) =>
-        this.#pod(manifest, titleOf(object, path, this.#options.namespace), { namespace, pod, gang }),
-      ),
+      pods.map(({ path, ...pod }) => this.#pod(manifest, titleOf(object, path, this.#options.namespace), { namespace, ...pod })),
     );
-  }
-
-  #learn(object: Json): void {
-    const { name, labels, annotations } = at(object, 'metadata');
-    const own = string(name);
-    if (own !== undefined) this.#options.learn(own, { labels: stringMap(labels), annotations: stringMap(annotations) });
   }
 
   async #pod({ file, line }: Manifest, title: string, question: PodQuestion): Promise<Item> {
     this.#pods++;
     try {
-      const { namespace, unseen, containers } = await this.#options.explainer.pod(question);
-      for (const explanation of containers) this.#count(explanation, unseen);
+      const { namespace, unseen, unsure, containers } = await this.#options.explainer.pod(question);
+      const open = unseen === undefined ? (unsure === undefined ? undefined : 'owner-unknown') : 'unseen';
+      for (const explanation of containers) this.#count(explanation, open);
       const images = containers.map(({ decision }) => decision);
-      return { pod: { object: title, file, line, namespace, ...(unseen === undefined ? {} : { unseen }), images } };
+      const why = { ...(unseen === undefined ? {} : { unseen }), ...(unsure === undefined ? {} : { unsure }) };
+      return { pod: { object: title, file, line, namespace, ...why, images } };
     } catch (error) {
       this.#problems++;
       return { problem: { file, line, message: `${title}: ${(error as Error).message}` } };
     }
   }
 
-  #count({ decision, already, sizeBytes = 0 }: Explanation, unseen: string | undefined): void {
+  #count({ decision, already, sizeBytes = 0 }: Explanation, open: 'unseen' | 'owner-unknown' | undefined): void {
     const { outcome, source } = decision;
     this.#containers++;
-    if (unseen === undefined) {
+    if (open === undefined) {
       if (changesImage(outcome) && !already) this.#changed++;
       if (isLeft(outcome)) this.#left++;
       if (FAILED.has(outcome)) this.#problems++;
     }
-    const name = unseen === undefined ? outcome : 'unseen';
+    const name = open ?? outcome;
     const key = `${name} ${source}`;
     if (this.#seen.has(key)) return;
     this.#seen.add(key);

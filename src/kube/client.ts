@@ -88,6 +88,11 @@ export class KubeClient implements KubePort, WatchPort {
     return this.#transport.server;
   }
 
+  /** Namespace of the kubeconfig's context, if it names one. */
+  get namespace(): string | undefined {
+    return this.#transport.namespace;
+  }
+
   async get<T extends KubeObject>(resource: Resource, name: ObjectName, options: CallOptions = {}): Promise<T> {
     return this.#object(
       describe('get', resource, name),

@@ -32,6 +32,8 @@ const REREAD_MS = 60_000;
 export class Credentials {
   readonly server: string;
   readonly proxyUrl: string | undefined;
+  /** Namespace of the context. */
+  readonly namespace: string | undefined;
   readonly #path: string | undefined;
   readonly #context: string | undefined;
   readonly #now: () => number;
@@ -48,6 +50,7 @@ export class Credentials {
     this.#now = now;
     this.server = cluster.server;
     this.proxyUrl = cluster.proxyUrl;
+    this.namespace = config.getContextObject(config.getCurrentContext())?.namespace || undefined;
   }
 
   /**

@@ -38,6 +38,11 @@ export class Transport {
     this.#userAgent = userAgent;
   }
 
+  /** Of the context. */
+  get namespace(): string | undefined {
+    return this.#credentials.namespace;
+  }
+
   get server(): string {
     return this.#credentials.server;
   }

@@ -92,7 +92,10 @@ export function registerCli(program: Command): void {
       .command('explain')
       .description('say what would happen to an image in a new Pod, and why, step by step')
       .argument('[image]', 'image as a Pod names it; with --pod, only containers that have it')
-      .option('-n, --namespace <name>', 'namespace of the Pod where its file names none (default: default)')
+      .option(
+        '-n, --namespace <name>',
+        'namespace of the Pod where its file names none; else that of the kubeconfig context, else default',
+      )
       .option('--pod <file>', 'explain the Pods of this file (- is standard input): Pods, or anything with Pod templates'),
   )
     .addOption(new Option('-o, --output <form>', 'how to print it').choices(['tree', 'json', 'yaml']).default('tree'))
@@ -106,7 +109,7 @@ export function registerCli(program: Command): void {
       .command('simulate')
       .description('say what would change in a folder of manifests')
       .option('-f, --filename <path>', 'file, folder (with all below it) or - for standard input; repeatable', append)
-      .option('-n, --namespace <name>', 'namespace of objects that name none (default: default)'),
+      .option('-n, --namespace <name>', 'namespace of objects that name none; else that of the kubeconfig context, else default'),
   )
     .addOption(new Option('-o, --output <form>', 'how to print it').choices(['text', 'json', 'yaml']).default('text'))
     .addOption(

@@ -21,6 +21,12 @@ export function patchProblem(object: unknown, ops: readonly PatchOp[]): string |
   return undefined;
 }
 
+/** What may be sent for an object: all operations where each is proven to apply, else none, and why. */
+export function provenPatch(object: unknown, ops: PatchOp[]): { ops: PatchOp[]; problem?: string } {
+  const problem = patchProblem(object, ops);
+  return problem === undefined ? { ops } : { ops: [], problem };
+}
+
 /** The parts of a JSON pointer; undefined where it is none. */
 function keysOf(pointer: string): string[] | undefined {
   if (!pointer.startsWith('/')) return undefined;

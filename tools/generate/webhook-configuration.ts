@@ -1,4 +1,4 @@
-import { INSTALL, LABEL } from '../../src/api/names.js';
+import { INSTALL, LABEL, unservedNamespaces } from '../../src/api/names.js';
 import { componentLabels } from './labels.js';
 import type { Manifest } from './yaml.js';
 
@@ -42,11 +42,7 @@ export function webhookConfiguration(namespace: string, scope: ScopeTerm): Manif
         namespaceSelector: {
           matchExpressions: [
             { key: LABEL.accelerate, operator: scope.operator, values: [scope.value] },
-            {
-              key: 'kubernetes.io/metadata.name',
-              operator: 'NotIn',
-              values: ['kube-system', 'kube-public', 'kube-node-lease', namespace],
-            },
+            { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: [...unservedNamespaces(namespace)] },
           ],
         },
         // The same Pods are skipped in the code; here they do not even cost a call.

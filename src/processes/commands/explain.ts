@@ -11,7 +11,6 @@ import { openGround } from './ground.js';
 import type { GroundFlags } from './ground.js';
 
 export interface ExplainFlags extends GroundFlags {
-  namespace?: string;
   pod?: string;
   output: 'tree' | 'json' | 'yaml';
 }
@@ -24,12 +23,12 @@ interface Titled extends PodQuestion {
 export async function runExplain(image: string | undefined, flags: ExplainFlags): Promise<void> {
   if (image === undefined && flags.pod === undefined)
     throw new UsageError('nothing to explain; write harbinger explain IMAGE, or --pod FILE');
-  const titled = flags.pod === undefined ? [] : await podsIn(flags.pod, flags.namespace);
-  const { ground, port, close } = await openGround(flags);
+  const { ground, port, namespace, close } = await openGround(flags);
   try {
+    const titled = flags.pod === undefined ? [] : await podsIn(flags.pod, namespace);
     const explainer = new Explainer({ ground, port, now: () => performance.now() });
     if (image !== undefined && titled.length === 0) {
-      const found = await explainer.pod({ namespace: flags.namespace ?? 'default', pod: podWith(image) });
+      const found = await explainer.pod({ namespace, pod: podWith(image) });
       process.stdout.write(imageText(found, ground.notes.all, flags.output));
       return;
     }
@@ -41,13 +40,13 @@ export async function runExplain(image: string | undefined, flags: ExplainFlags)
   }
 }
 
-async function podsIn(path: string, namespace: string | undefined): Promise<Titled[]> {
+async function podsIn(path: string, namespace: string): Promise<Titled[]> {
   const found: Titled[] = [];
   for await (const entry of readManifests(path, process.stdin)) {
     if ('problem' in entry) throw new Error(`${entry.problem.file}:${entry.problem.line ?? 1}: ${entry.problem.message}`);
     const { object } = entry.manifest;
-    for (const { path: at, pod, gang } of podsOf(object))
-      found.push({ title: titleOf(object, at, namespace), namespace: namespaceOf(object, namespace), pod, gang });
+    for (const { path: at, ...rest } of podsOf(object))
+      found.push({ title: titleOf(object, at, namespace), namespace: namespaceOf(object, namespace), ...rest });
   }
   if (found.length === 0) throw new Error(`${path} holds no Pod and no object with a Pod template`);
   return found;
@@ -66,7 +65,7 @@ function imageText(pod: PodExplanation, notes: readonly string[], output: Explai
   const { unseen, nodes } = pod;
   const [explanation] = pod.containers;
   if (explanation === undefined) throw new Error('a Pod with one container has no decision');
-  if (output === 'tree') return renderNotes(notes, unseen) + renderTree(explanation);
+  if (output === 'tree') return renderNotes(notes, pod) + renderTree(explanation);
   return printed({ notes, ...(unseen === undefined ? {} : { unseen }), ...data(explanation), nodes }, output);
 }
 
@@ -76,7 +75,7 @@ function podsText(
   output: ExplainFlags['output'],
 ): string {
   if (output === 'tree')
-    return renderNotes(notes) + pods.map((pod) => renderNotes([], pod.unseen) + renderPod(pod.title, pod)).join('\n');
+    return renderNotes(notes) + pods.map((pod) => renderNotes([], pod) + renderPod(pod.title, pod)).join('\n');
   const plain = pods.map(({ title, containers, ...rest }) => ({ object: title, ...rest, containers: containers.map(data) }));
   return printed({ notes, pods: plain }, output);
 }

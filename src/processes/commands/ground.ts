@@ -23,12 +23,15 @@ export interface GroundFlags {
   dockerConfig?: string;
   kubeconfig?: string;
   context?: string;
+  namespace?: string;
   installedIn: string;
 }
 
 export interface Opened {
   ground: Ground;
   port: RegistryPort;
+  /** Namespace of Pods that name none: the given one, else that of the context, as for kubectl. */
+  namespace: string;
   close: () => Promise<void>;
 }
 
@@ -69,7 +72,12 @@ async function openCluster(flags: GroundFlags): Promise<Opened> {
       now: Date.now,
     });
     const registries = await openRegistries(flags, ground.configured ? ground : undefined);
-    return { ground, port: registries.port, close: async () => void (await Promise.all([registries.close(), client.close()])) };
+    return {
+      ground,
+      port: registries.port,
+      namespace: flags.namespace ?? client.namespace ?? 'default',
+      close: async () => void (await Promise.all([registries.close(), client.close()])),
+    };
   } catch (error) {
     await client.close();
     throw error;
@@ -81,12 +89,14 @@ async function openOffline(flags: GroundFlags): Promise<Opened> {
   const config = await loadConfig(flags.config);
   const ground = new OfflineGround({
     config,
+    installedIn: flags.installedIn,
     policies: await readPolicies(flags.policy ?? []),
     namespaceLabels: flags.namespaceLabel ?? {},
     assumptions: { platforms: flags.platform ?? [], capable: formatsOf(flags) },
     classes: await nodesOf(flags)?.(config),
   });
-  return { ground, ...(await openRegistries(flags, flags.config === undefined ? undefined : ground)) };
+  const registries = await openRegistries(flags, flags.config === undefined ? undefined : ground);
+  return { ground, namespace: flags.namespace ?? 'default', ...registries };
 }
 
 function formatsOf({ assumeCapable = [] }: GroundFlags): Format[] {

@@ -1,6 +1,5 @@
 import { Explainer } from '../../cli/explain.js';
-import { readManifests } from '../../cli/manifests.js';
-import type { Entry } from '../../cli/manifests.js';
+import { ManifestSource } from '../../cli/manifest-source.js';
 import { OfflineGround } from '../../cli/offline.js';
 import { Simulation } from '../../cli/simulate.js';
 import { PRINTERS } from '../../cli/simulate-print.js';
@@ -12,7 +11,6 @@ export type FailOn = 'changed' | 'left' | 'problems';
 
 export interface SimulateFlags extends GroundFlags {
   filename?: string[];
-  namespace?: string;
   output: 'text' | 'json' | 'yaml';
   failOn?: FailOn[];
 }
@@ -24,27 +22,19 @@ const MATCHED = 3;
 export async function runSimulate(flags: SimulateFlags): Promise<void> {
   const { filename, failOn = [] } = flags;
   if (filename === undefined) throw new UsageError('nothing to simulate; write harbinger simulate -f FOLDER');
-  const { ground, port, close } = await openGround(flags);
+  const { ground, port, namespace, close } = await openGround(flags);
+  const source = new ManifestSource(filename, process.stdin);
   try {
-    const simulation = new Simulation({
-      explainer: new Explainer({ ground, port }),
-      namespace: flags.namespace,
-      learn: (name, facts) => {
-        // What a cluster says of a namespace goes before what a file says.
-        if (ground instanceof OfflineGround) ground.learn(name, facts);
-      },
-    });
+    // What a cluster says of a namespace goes before what a file says.
+    if (ground instanceof OfflineGround) for await (const [name, facts] of source.namespaces()) ground.learn(name, facts);
+    const simulation = new Simulation({ explainer: new Explainer({ ground, port }), namespace });
     const printer = PRINTERS[flags.output]();
-    for await (const item of simulation.run(manifestsOf(filename))) await write(printer.item(item));
+    for await (const item of simulation.run(source.entries())) await write(printer.item(item));
     await write(printer.end(simulation.summary, ground.notes.all));
     if (failOn.some((what) => simulation.summary[what] > 0)) process.exitCode = MATCHED;
   } finally {
     await close();
   }
-}
-
-async function* manifestsOf(paths: readonly string[]): AsyncGenerator<Entry> {
-  for (const path of paths) yield* readManifests(path, process.stdin);
 }
 
 /** Waits for slow readers, so that what is printed does not pile up in memory. */

@@ -41,6 +41,25 @@ const CASES: Case[] = [
     ['spec.rayClusterSpec.headGroupSpec.template'],
     'RayCluster',
   ],
+  ['an Argo Rollout', 'argoproj.io/v1alpha1', 'Rollout', { template }, ['spec.template'], 'ReplicaSet'],
+  ['a Knative Service', 'serving.knative.dev/v1', 'Service', { template }, ['spec.template'], 'ReplicaSet'],
+  ['a Notebook', 'kubeflow.org/v1', 'Notebook', { template }, ['spec.template'], 'StatefulSet'],
+  [
+    'a Job in an AppWrapper',
+    'workload.codeflare.dev/v1beta2',
+    'AppWrapper',
+    { components: [{ template: { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'j' }, spec: { template } } }] },
+    ['spec.components[0].template.spec.template'],
+    'Job',
+  ],
+  [
+    'a Pod in an AppWrapper',
+    'workload.codeflare.dev/v1beta2',
+    'AppWrapper',
+    { components: [{ template: { apiVersion: 'v1', kind: 'Pod', ...template } }] },
+    ['spec.components[0].template'],
+    'AppWrapper',
+  ],
   [
     'a kind that nobody has listed',
     'new.example.com/v1',
@@ -66,6 +85,11 @@ describe('Pods are found in', () => {
   test('a Pod, which is taken as it is', () => {
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, spec: { containers: [] } };
     expect(podsOf(pod)).toEqual([{ path: '', pod }]);
+  });
+
+  test('a kind that nobody has listed, whose Pods may be owned by something behind it', () => {
+    const owners = CASES.map(([, apiVersion, kind, spec]) => podsOf({ apiVersion, kind, spec })[0]?.assumedOwner);
+    expect(owners.filter((owner) => owner !== undefined)).toEqual(['Thing.new.example.com']);
   });
 
   test('a PodTemplate, which no controller owns', () => {

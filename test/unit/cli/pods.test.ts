@@ -77,7 +77,7 @@ describe('a Pod', () => {
     const found = await explained(pod({ containers: [{ name: 'main', image: TRAIN }] }), { config: parseConfig(config, 'test') });
     expect(found).toMatchObject({ unseen: expect.stringMatching(message), patch: [] });
     expect(outcomes(found)).toEqual(['main accelerated']);
-    expect(renderNotes([], found.unseen)).toMatch(/^! .*so nothing happens; this is what would\n$/);
+    expect(renderNotes([], found)).toMatch(/^! .*so nothing happens; this is what would\n$/);
   });
 });
 

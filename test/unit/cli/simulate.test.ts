@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { Explainer } from '../../../src/cli/explain.js';
+import { ManifestSource } from '../../../src/cli/manifest-source.js';
 import type { Entry } from '../../../src/cli/manifests.js';
 import { manifestsOf } from '../../../src/cli/manifests.js';
 import { readPolicies } from '../../../src/cli/policies.js';
@@ -13,6 +14,10 @@ import { offline } from './support.js';
 const pod = (name: string, image: string, more = ''): string =>
   `kind: Pod\nmetadata: {name: ${name}${more}}\nspec: {containers: [{name: c, image: "${image}"}]}\n`;
 const ML = 'registry.example.com/ml';
+
+async function* parts(...texts: string[]): AsyncGenerator<Buffer> {
+  for (const text of texts) yield Promise.resolve(Buffer.from(text));
+}
 
 async function* entries(text: string): AsyncGenerator<Entry> {
   for (const entry of manifestsOf(text, 'f.yaml')) yield Promise.resolve(entry);
@@ -28,10 +33,9 @@ interface Simulated {
 async function simulate(...documents: string[]): Promise<Simulated> {
   const [port, policies] = await Promise.all([RecordedRegistry.read('examples/registry'), readPolicies(['examples'])]);
   const ground = offline({ policies });
-  const simulation = new Simulation({
-    explainer: new Explainer({ ground, port }),
-    learn: (name, facts) => ground.learn(name, facts),
-  });
+  const source = new ManifestSource(['-'], parts(documents.join('---\n')));
+  for await (const [name, facts] of source.namespaces()) ground.learn(name, facts);
+  const simulation = new Simulation({ explainer: new Explainer({ ground, port }) });
   const printers = { text: PRINTERS.text(), json: PRINTERS.json(), yaml: PRINTERS.yaml() };
   const texts = { text: '', json: '', yaml: '' };
   for await (const item of simulation.run(entries(documents.join('---\n'))))
@@ -82,11 +86,47 @@ describe('a simulation', () => {
     expect(summary.byOutcome['accelerated']?.bytes).toBeGreaterThan(10e9);
   });
 
-  test('goes by Namespaces among the manifests', async () => {
-    const namespace = 'kind: Namespace\nmetadata: {name: off, labels: {harbinger.dev/accelerate: disabled}}\n';
-    const { json, summary } = await simulate(namespace, pod('a', `${ML}/train:2.3`, ', namespace: off'));
+  const off = 'kind: Namespace\nmetadata: {name: off, labels: {harbinger.dev/accelerate: disabled}}\n';
+  const inOff = pod('a', `${ML}/train:2.3`, ', namespace: off');
+  test.each([
+    ['before', [off, inOff]],
+    ['behind', [inOff, off]],
+  ])('goes by a Namespace %s the Pods among the manifests', async (_, documents) => {
+    const { json, summary } = await simulate(...documents);
     expect(json.items).toMatchObject([{ unseen: expect.stringContaining('off is not labelled') }]);
     expect(summary).toMatchObject({ changed: 0, left: 0, byOutcome: { unseen: { images: 1 } } });
+  });
+
+  test.each([
+    ['kube-system', false],
+    ['kube-public', false],
+    ['kube-node-lease', false],
+    ['harbinger-system', false],
+    ['kube-systems', true],
+  ])('a Pod in namespace %s is seen: %p', async (namespace, seen) => {
+    const { json, summary, text } = await simulate(pod('a', `${ML}/train:2.3`, `, namespace: ${namespace}`));
+    expect(summary.changed).toBe(seen ? 1 : 0);
+    expect(json.items[0]?.unseen).toEqual(seen ? undefined : expect.stringContaining('never called for'));
+    expect(text.includes('not looked at')).toBe(!seen);
+  });
+
+  const made = (apiVersion: string, kind: string): string =>
+    `apiVersion: ${apiVersion}\nkind: ${kind}\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: c, image: "${ML}/train:2.3"}]}}}\n`;
+  test.each<[string, string, Partial<Summary>, RegExp]>([
+    ['argoproj.io/v1alpha1', 'Rollout', { changed: 1 }, /accelerated/],
+    ['serving.knative.dev/v1', 'Service', { changed: 1 }, /accelerated/],
+    ['kubeflow.org/v1', 'Notebook', { changed: 1 }, /accelerated/],
+    [
+      'databases.example.com/v1',
+      'Postgres',
+      { changed: 0, left: 0 },
+      /no verdict: the owner of the Pods is not known: Postgres\.d/,
+    ],
+  ])('judges Pods of %s %s by who owns them', async (apiVersion, kind, counts, text) => {
+    const simulated = await simulate(made(apiVersion, kind));
+    expect(simulated.summary).toMatchObject({ pods: 1, containers: 1, problems: 0, ...counts });
+    expect(simulated.text).toMatch(text);
+    expect(Object.keys(simulated.summary.byOutcome)).toEqual([counts.changed === 1 ? 'accelerated' : 'owner-unknown']);
   });
 
   test('holds a window of objects, not the folder', async () => {
@@ -99,7 +139,6 @@ describe('a simulation', () => {
     }
     const simulation = new Simulation({
       explainer: { pod: () => Promise.reject(new Error('not asked')) },
-      learn: () => undefined,
     });
     for await (const _ of simulation.run(endless())) break;
     expect(read).toBeLessThan(50);

@@ -1,3 +1,4 @@
+import { INSTALL } from '../../../src/api/names.js';
 import { Explainer, podWith } from '../../../src/cli/explain.js';
 import type { Explanation } from '../../../src/cli/explain.js';
 import { OfflineGround } from '../../../src/cli/offline.js';
@@ -9,7 +10,8 @@ import type { Policy } from '../../../src/rewrite/policy-match.js';
 /** Facts of a shell without any flag, but for those given. */
 export function offline(facts: Partial<OfflineFacts> = {}): OfflineGround {
   const assumptions = { platforms: [], capable: [] };
-  return new OfflineGround({ config: defaultConfig(), policies: [], namespaceLabels: {}, assumptions, ...facts });
+  const common = { config: defaultConfig(), installedIn: INSTALL.namespace, policies: [], namespaceLabels: {}, assumptions };
+  return new OfflineGround({ ...common, ...facts });
 }
 
 export interface Question {
