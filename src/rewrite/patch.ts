@@ -1,6 +1,6 @@
 import { record } from '../api/json.js';
 import { ANNOTATION, LABEL } from '../api/names.js';
-import type { Verdict } from './decide.js';
+import type { Verdict } from './situation.js';
 import type { PodView } from './pod-view.js';
 
 /** RFC 6902 operations; `test` is missing on purpose: one that fails makes the API server refuse the Pod. */
@@ -14,11 +14,11 @@ export const MAX_ANNOTATION_BYTES = 200 * 1024;
 
 /**
  * The smallest patch that carries out the verdicts: images that change, the decisions annotation, and the label of Pods that run
- * a variant. Every path was seen in this very review, so the patch always applies. Empty when nothing changes.
+ * a variant. Every path was seen in this very review, so the patch always applies. Empty when nothing changes. Without verdicts only a
+ * decisions annotation goes that came in with the Pod.
  */
 export function buildPatch(pod: PodView, verdicts: readonly Verdict[]): PatchOp[] {
-  const accelerated = verdicts.some(({ decision }) => decision.outcome === 'accelerated');
-  return [...imageOps(verdicts), ...annotationOps(pod, verdicts), ...(accelerated ? labelOps(pod) : [])];
+  return [...imageOps(verdicts), ...annotationOps(pod, verdicts), ...labelOps(pod, verdicts)];
 }
 
 /** The images that change, alone: all that a subresource lets through. */
@@ -28,15 +28,12 @@ export function imageOps(verdicts: readonly Verdict[]): PatchOp[] {
   });
 }
 
-/** Removes a decisions annotation that came in with a Pod about which nothing is decided. */
-export function forgetDecisions(pod: PodView): PatchOp[] {
-  return annotationOps(pod, []);
-}
-
 function annotationOps(pod: PodView, verdicts: readonly Verdict[]): PatchOp[] {
   const key = ANNOTATION.decisions;
   const present = pod.annotations[key];
-  const wanted = verdicts.length === 0 ? undefined : JSON.stringify(verdicts.map((v) => v.decision));
+  // A Pod that opted out carries nothing of ours, but for what could not be taken back.
+  const decisions = verdicts.map((v) => v.decision).filter(({ outcome }) => outcome !== 'skipped-opt-out');
+  const wanted = decisions.length === 0 ? undefined : JSON.stringify(decisions);
   if (wanted !== undefined && bytesOf(pod.annotations, key) + Buffer.byteLength(key + wanted) <= MAX_ANNOTATION_BYTES) {
     return present === wanted ? [] : addKey(pod, 'annotations', key, wanted);
   }
@@ -46,10 +43,16 @@ function annotationOps(pod: PodView, verdicts: readonly Verdict[]): PatchOp[] {
 
 /**
  * A label that is there already stays, whatever its value: a ReplicaSet may select by it, and a Pod that no longer matches its
- * owner's selector is made again and again.
+ * owner's selector is made again and again. Ours goes where this call takes back the last variant. A variant that nobody confirms earns
+ * no label, and loses none.
  */
-function labelOps(pod: PodView): PatchOp[] {
-  return metadataMap(pod, 'labels').keys.has(LABEL.accelerated) ? [] : addKey(pod, 'labels', LABEL.accelerated, 'true');
+function labelOps(pod: PodView, verdicts: readonly Verdict[]): PatchOp[] {
+  const key = LABEL.accelerated;
+  const variants = verdicts.filter(({ decision }) => decision.outcome === 'accelerated');
+  if (variants.some((v) => v.unconfirmed === undefined))
+    return metadataMap(pod, 'labels').keys.has(key) ? [] : addKey(pod, 'labels', key, 'true');
+  const over = variants.length === 0 && verdicts.some((v) => v.takenBack === true) && pod.labels[key] === 'true';
+  return over ? [{ op: 'remove', path: pointer('metadata', 'labels', key) }] : [];
 }
 
 function addKey(pod: PodView, map: 'annotations' | 'labels', key: string, value: string): PatchOp[] {

@@ -1,6 +1,5 @@
 import type { Json } from '../api/json.js';
 import { at, list, record, records, string, stringMap } from '../api/json.js';
-import { ANNOTATION } from '../api/names.js';
 
 /** One container or image volume of a Pod as it stands in this review. */
 export interface PodContainer {
@@ -70,32 +69,4 @@ function readVolumes(value: unknown): PodContainer[] {
     const pullPolicy = string(source['pullPolicy']);
     return [{ kind: 'volume', name: `volume/${name}`, image, pullPolicy, pointer: `/spec/volumes/${i}/image/reference` }];
   });
-}
-
-/**
- * The sources that an incoming decisions annotation claims, by container name, where its claimed output is the image that stands
- * there. The annotation is user input (a Pod made again from `kubectl get -o yaml`, a restored backup, a forgery): each claim is only a
- * question to ask, never an answer.
- */
-export function claimedSources(pod: PodView): ReadonlyMap<string, string> {
-  const claims = new Map<string, string>();
-  const annotation = pod.annotations[ANNOTATION.decisions];
-  if (annotation === undefined) return claims;
-  // Of two containers with one name the API server refuses the Pod; until then neither can claim anything.
-  const images = new Map<string, string | undefined>();
-  for (const { name, image } of pod.containers) images.set(name, images.has(name) ? undefined : image);
-  for (const entry of records(parseJson(annotation))) {
-    const [container, source, image] = [string(entry['container']), string(entry['source']), string(entry['image'])];
-    if (container === undefined || source === undefined) continue;
-    if (source !== image && images.get(container) === image) claims.set(container, source);
-  }
-  return claims;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,6 +1,8 @@
+import type { Format } from '../api/kinds/acceleration-policy.js';
+import { FORMATS } from '../api/kinds/acceleration-policy.js';
 import type { Outcome } from '../api/outcomes.js';
 import type { Reference } from '../images/reference.js';
-import { format, parseReference } from '../images/reference.js';
+import { format as write, parseReference, withDigest } from '../images/reference.js';
 
 /** What one gang was promised to run: the projection of an ImagePrewarm that the webhook keeps. */
 export interface GangRecord {
@@ -8,14 +10,21 @@ export interface GangRecord {
   prewarm: string;
   /** By normalised source, so that `nginx` and `docker.io/library/nginx:latest` are one image. */
   images: ReadonlyMap<string, RecordedImage>;
+  /** The same by what is given: a Pod may have any number of images, and each is looked for. */
+  byResolved: ReadonlyMap<string, RecordedImage>;
 }
 
 export interface RecordedImage {
-  /** repository@digest that every member of the gang runs. */
+  /** repository@digest that members of the gang run. */
   resolved: string;
   outcome: Extract<Outcome, 'pinned' | 'accelerated'>;
   /** Digest of the source manifest or index. */
   sourceDigest: string | undefined;
+  /** repository@digest of the source: the same program for nodes that cannot run `resolved`; undefined without its digest. */
+  plain: string | undefined;
+  format: Format | undefined;
+  /** Whether any node runs it; of a variant this counts only where it is recorded. */
+  portable: boolean;
 }
 
 interface RawImage {
@@ -23,6 +32,8 @@ interface RawImage {
   resolved?: unknown;
   digest?: unknown;
   outcome?: unknown;
+  format?: unknown;
+  portable?: unknown;
 }
 
 /**
@@ -31,23 +42,31 @@ interface RawImage {
  */
 export function readRecord(prewarm: string, targets: readonly { images?: readonly RawImage[] }[] | undefined): GangRecord {
   const images = new Map<string, RecordedImage>();
-  for (const { source, resolved, digest, outcome } of (targets ?? []).flatMap((t) => t.images ?? [])) {
+  const byResolved = new Map<string, RecordedImage>();
+  for (const raw of (targets ?? []).flatMap((t) => t.images ?? [])) {
+    const { source, resolved } = raw;
     if (typeof source !== 'string' || typeof resolved !== 'string') continue;
-    const key = normalise(source);
-    const to = parseReference(resolved);
-    if (key === undefined || !to.ok || to.reference.digest === undefined) continue;
-    images.set(key, {
-      resolved,
-      outcome: outcome === 'accelerated' ? 'accelerated' : 'pinned',
-      sourceDigest: typeof digest === 'string' ? digest : undefined,
-    });
+    const [from, to] = [parseReference(source), parseReference(resolved)];
+    if (!from.ok || !to.ok || to.reference.digest === undefined) continue;
+    const image = readImage(raw, from.reference, resolved);
+    images.set(write(from.reference), image);
+    if (!byResolved.has(resolved)) byResolved.set(resolved, image);
   }
-  return { prewarm, images };
+  return { prewarm, images, byResolved };
 }
 
-function normalise(text: string): string | undefined {
-  const reading = parseReference(text);
-  return reading.ok ? format(reading.reference) : undefined;
+function readImage({ digest, outcome, format, portable }: RawImage, source: Reference, resolved: string): RecordedImage {
+  const plain = typeof digest === 'string' ? withDigest(source, digest) : undefined;
+  const accelerated = outcome === 'accelerated';
+  return {
+    resolved,
+    outcome: accelerated ? 'accelerated' : 'pinned',
+    sourceDigest: typeof digest === 'string' ? digest : undefined,
+    // A digest that is none would give an image that no kubelet accepts.
+    plain: plain !== undefined && parseReference(plain).ok ? plain : undefined,
+    format: FORMATS.find((f) => f === format),
+    portable: !accelerated || portable === true,
+  };
 }
 
 export interface RecordHit {
@@ -57,7 +76,7 @@ export interface RecordHit {
 
 /** What the records say about an image as a user wrote it. */
 export function findRecorded(records: readonly GangRecord[], reference: Reference): RecordHit | undefined {
-  const key = format(reference);
+  const key = write(reference);
   for (const { prewarm, images } of records) {
     const hit = images.get(key);
     if (hit !== undefined) return { prewarm, image: hit };
@@ -67,8 +86,9 @@ export function findRecorded(records: readonly GangRecord[], reference: Referenc
 
 /** The record that gives exactly this image, whatever its source was. */
 export function findResolved(records: readonly GangRecord[], image: string): RecordHit | undefined {
-  for (const { prewarm, images } of records) {
-    for (const recorded of images.values()) if (recorded.resolved === image) return { prewarm, image: recorded };
+  for (const { prewarm, byResolved } of records) {
+    const hit = byResolved.get(image);
+    if (hit !== undefined) return { prewarm, image: hit };
   }
   return undefined;
 }

@@ -148,13 +148,17 @@ export class Facts {
     return this.#quarantines.get(namespace);
   }
 
-  /** Undefined where the namespace does not exist or could not be read in time. */
-  async namespace(name: string): Promise<NamespaceFacts | undefined> {
+  /** Undefined where the namespace does not exist or could not be read in time: at most `ms`, what is left of an admission's budget. */
+  async namespace(name: string, ms = NAMESPACE_LOOKUP_MS): Promise<NamespaceFacts | undefined> {
     const cached = this.#namespaces.get(name);
     if (cached !== undefined) return cached;
     try {
       return namespaceFacts(
-        await this.#options.client.get<RawObject>(RESOURCE.namespaces, { name }, { timeoutMs: NAMESPACE_LOOKUP_MS }),
+        await this.#options.client.get<RawObject>(
+          RESOURCE.namespaces,
+          { name },
+          { timeoutMs: Math.min(ms, NAMESPACE_LOOKUP_MS) },
+        ),
       );
     } catch (err) {
       this.#options.log.warn({ err, namespace: name }, 'namespace not known, its Pods are left alone');

@@ -40,8 +40,8 @@ export function makePolicy(name: string, spec: Record<string, unknown> = {}): Po
   return reading.policy;
 }
 
-export function makeRecord(source: string, resolved: string, outcome = 'pinned'): GangRecord {
-  return readRecord('team/gang', [{ images: [{ source, resolved, outcome, digest: DIGEST }] }]);
+export function makeRecord(source: string, resolved: string, outcome = 'pinned', more: Record<string, unknown> = {}): GangRecord {
+  return readRecord('team/gang', [{ images: [{ source, resolved, outcome, digest: DIGEST, ...more }] }]);
 }
 
 export function makeSituation(pod: RawPod, parts: Partial<Omit<Situation, 'pod'>> = {}): Situation {

@@ -116,7 +116,8 @@ describe('decide', () => {
     });
 
     test('may name a variant', () => {
-      expect(one(SOURCE, { records: [makeRecord(SOURCE, VARIANT, 'accelerated')] }, none)?.decision.outcome).toBe('accelerated');
+      const records = [makeRecord(SOURCE, VARIANT, 'accelerated', { portable: true })];
+      expect(one(SOURCE, { records }, none)?.decision.outcome).toBe('accelerated');
     });
 
     test('of another image change nothing', () => {

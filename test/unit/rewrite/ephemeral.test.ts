@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { decide, questionsOf } from '../../../src/rewrite/decide.js';
 import { imageOps } from '../../../src/rewrite/patch.js';
-import { claimedSources, viewEphemeral } from '../../../src/rewrite/pod-view.js';
+import { claimsOf } from '../../../src/rewrite/claims.js';
+import { viewEphemeral } from '../../../src/rewrite/pod-view.js';
 import { obstacleTo } from '../../../src/placement/landing.js';
 import { OTHER, makePod, makePolicy, makeSituation, mustView, variantOf } from './builders.js';
 
@@ -48,7 +49,7 @@ test('of two containers with one name neither can claim a source', () => {
   const claim = JSON.stringify([{ container: 'app', source: SOURCE, image: VARIANT }]);
   const annotations = { 'harbinger.dev/decisions': claim };
   const twins = makePod({ app: VARIANT }, { annotations });
-  expect(claimedSources(mustView(twins)).get('app')).toBe(SOURCE);
+  expect(claimsOf(mustView(twins)).get('app')?.source).toBe(SOURCE);
   (twins.spec['containers'] as unknown[]).push({ name: 'app', image: VARIANT });
-  expect(claimedSources(mustView(twins)).size).toBe(0);
+  expect(claimsOf(mustView(twins)).size).toBe(0);
 });

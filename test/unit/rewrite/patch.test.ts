@@ -5,7 +5,7 @@ import { ANNOTATION, LABEL } from '../../../src/api/names.js';
 import type { Answer } from '../../../src/rewrite/decide.js';
 import { decide } from '../../../src/rewrite/decide.js';
 import type { PatchOp } from '../../../src/rewrite/patch.js';
-import { MAX_ANNOTATION_BYTES, buildPatch, forgetDecisions, pointer } from '../../../src/rewrite/patch.js';
+import { MAX_ANNOTATION_BYTES, buildPatch, pointer } from '../../../src/rewrite/patch.js';
 import type { RawPod } from './builders.js';
 import { DIGEST, OTHER, decisionsOf, makePod, makePolicy, makeRecord, makeSituation, mustView, variantOf } from './builders.js';
 
@@ -111,8 +111,8 @@ describe('buildPatch', () => {
   });
 
   test('of a Pod about which nothing is decided, only the foreign decisions go', () => {
-    expect(forgetDecisions(mustView(makePod({ app: SOURCE })))).toEqual([]);
-    expect(forgetDecisions(mustView(makePod({ app: SOURCE }, { annotations: { [ANNOTATION.decisions]: 'x' } })))).toEqual([
+    expect(buildPatch(mustView(makePod({ app: SOURCE })), [])).toEqual([]);
+    expect(buildPatch(mustView(makePod({ app: SOURCE }, { annotations: { [ANNOTATION.decisions]: 'x' } })), [])).toEqual([
       { op: 'remove', path: '/metadata/annotations/harbinger.dev~1decisions' },
     ]);
   });
@@ -131,14 +131,24 @@ describe('properties of the patch', () => {
     'other.example/x@y',
   );
   const json = fc.jsonValue({ maxDepth: 2 }) as fc.Arbitrary<unknown>;
-  const key = fc.constantFrom('a', 'a/b', 'a~b', 'example.com/x~1', ANNOTATION.skipContainers, 'z');
-  const map = fc.option(fc.oneof(fc.constant(null), fc.dictionary(key, fc.string({ maxLength: 20 }))), { nil: undefined });
+  const key = fc.constantFrom('a', 'a/b', 'a~b', 'example.com/x~1', ANNOTATION.skipContainers, 'z', LABEL.accelerated);
+  const text = fc.oneof(fc.string({ maxLength: 20 }), fc.constantFrom('c0', 'c1, i0', 'true'));
+  const map = fc.option(fc.oneof(fc.constant(null), fc.dictionary(key, text)), { nil: undefined });
+  const container = fc.constantFrom('c0', 'c1', 'i0');
   const decisions = fc.option(
     fc.oneof(
       fc.string({ maxLength: 30 }),
       fc
         .array(
-          fc.record({ container: fc.constantFrom('c0', 'c1', 'i0'), source: image, image, outcome: fc.constant('accelerated') }),
+          fc.oneof(
+            fc.record({ container, source: image, image, outcome: fc.constantFrom('accelerated', 'pinned', 'x') }),
+            fc.record({
+              container,
+              source: fc.constant(SOURCE),
+              image: fc.constant(VARIANT),
+              outcome: fc.constant('accelerated'),
+            }),
+          ),
           { maxLength: 3 },
         )
         .map((d) => JSON.stringify(d)),
@@ -214,18 +224,28 @@ describe('properties of the patch', () => {
     );
   });
 
-  test('an image becomes only what a record or an answer gave for an image that a user could have written', () => {
+  test('an image becomes only what a record or an answer gave for it, or goes back to the source of exactly that', () => {
+    const pairs = [
+      [SOURCE, VARIANT],
+      ['r.example/tool:v1', PINNED],
+    ] as const;
+    const seen = { given: 0, back: 0 };
     fc.assert(
       fc.property(pods, (pod) => {
         const before = pod.spec['containers'] as { image: string }[];
         const after = mutate(pod).spec['containers'] as { image: string }[];
-        after.forEach(({ image }, i) =>
-          expect([
-            before[i]?.image,
-            before[i]?.image === SOURCE ? VARIANT : before[i]?.image === 'r.example/tool:v1' ? PINNED : undefined,
-          ]).toContain(image),
-        );
+        after.forEach(({ image }, i) => {
+          const was = before[i]?.image;
+          if (image === was) return;
+          const given = pairs.some(([source, to]) => was === source && image === to);
+          const back = pairs.some(([source, to]) => was === to && image === source);
+          seen[given ? 'given' : 'back']++;
+          expect({ was, image, fine: given || back }).toEqual({ was, image, fine: true });
+        });
       }),
+      { numRuns: 1000 },
     );
+    // Positive controls: both ways were taken.
+    expect([seen.given > 0, seen.back > 0]).toEqual([true, true]);
   });
 });
