@@ -16,8 +16,11 @@ import type { Overload } from './overload.js';
 export const MAX_BODY_BYTES = 7 * 1024 * 1024;
 /** API servers keep idle connections for about 90 s; whoever closes first must be them, or requests meet a closed socket. */
 const KEEP_ALIVE_MS = 95_000;
-/** Time for a whole request to arrive. API servers send it at once, and have given up by then. */
-const REQUEST_MS = 5_000;
+/**
+ * Time for a whole request to arrive. API servers send it at once; but what they open and do not use yet counts from its start too, so
+ * this is not shorter than it has to be.
+ */
+const REQUEST_MS = 10_000;
 /** Node looks for late requests and handshakes this often; its default of 30 s would make all limits above 30 s. */
 const CHECK_MS = 1_000;
 /** A few API servers with all that they handle at once; a connection costs some 40 kB. Whoever is above it is refused at once. */
@@ -32,7 +35,7 @@ export interface AdmissionServerOptions {
   overload: Overload;
   metrics: AdmissionMetrics;
   log: Log;
-  /** Time for a request or a handshake to arrive whole, milliseconds; default 5,000. */
+  /** Time for a request or a handshake to arrive whole, milliseconds; default 10,000. */
   requestMs?: number;
 }
 
