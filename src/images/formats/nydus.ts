@@ -35,7 +35,7 @@ export const nydus: ImageFormat = {
     shownBy:
       'last layer annotated `containerd.io/snapshot/nydus-bootstrap`, all others Nydus blobs; merged: a sibling of the same platform with artifact type `application/vnd.nydus.image.manifest.v1+json` or feature `nydus.remoteimage.v1`',
     record: 'annotation `containerd.io/snapshot/nydus-source-digest` (legacy: Harbor key), `subject`; zran: list of `nydus-ref`',
-    portable: 'merged index: yes; alone: no, pull fails',
+    portable: 'merged index with the ordinary image first: yes; else no, pull fails',
   },
 };
 

@@ -36,7 +36,7 @@ export const soci: ImageFormat = {
     title: 'SOCI v2',
     found: ['tagSuffix', 'repositoryTemplate'],
     shownBy:
-      'a sibling of the same platform with artifact type `application/vnd.amazon.soci.index.v2+json`, linked by `com.amazon.soci.*` annotations',
+      'a sibling of the same platform (or of none) with artifact type `application/vnd.amazon.soci.index.v2+json`, linked by `com.amazon.soci.*` annotations',
     record: 'none; config and layer digests equal those of the source',
     portable: 'yes, pulled in full',
   },
