@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { list, parseObject, record, records, string } from '../api/json.js';
-import { descriptor, parseConfig, parseManifest } from '../images/manifest.js';
+import { parseObject, record, records, string } from '../api/json.js';
+import { parseConfig, parseManifest } from '../images/manifest.js';
 import { format, parseReference } from '../images/reference.js';
 import type { Reference } from '../images/reference.js';
+import { fallbackTag, isReferrersFailure, referrerEntries, referrersAbsent, referrersFact } from '../images/referrers.js';
+import type { ApiAnswer } from '../images/referrers.js';
 import { RegistryError } from '../images/registry-port.js';
 import type { Descriptor, ImageConfig, ManifestFact, ReferrersFact, RegistryPort } from '../images/registry-port.js';
 
@@ -54,16 +56,31 @@ export class RecordedRegistry implements RegistryPort {
     });
   }
 
-  /** A list that was recorded, else what the fallback tag of the specification leads to; nothing recorded is no answer either way. */
+  /** The recorded list and the fallback tag, read as those of a real registry; where neither was recorded, it has none. */
   referrers(reference: Reference, digest: string): Promise<ReferrersFact> {
     return attempt((): ReferrersFact => {
-      const { registry, repository } = reference;
-      const listed = this.#answers.get(referrersKey({ registry, repository, digest }));
-      if (listed?.status === 200) return { referrers: entriesOf(listed.body), how: 'api', detail: 'recorded list of referrers' };
-      const tag = this.#answers.get(keyOf({ registry, repository, tag: fallbackTag(digest) }));
-      if (tag?.status === 200) return { referrers: entriesOf(tag.body), how: 'fallback-tag', detail: 'recorded fallback tag' };
-      return { referrers: [], how: 'unsupported', detail: `no referrers were recorded for ${repository}@${digest}` };
+      const { registry: host } = reference;
+      const answer = this.#listed(reference, digest);
+      return referrersFact(host, digest, answer, this.#tagged(reference, digest, 'absent' in answer));
     });
+  }
+
+  #listed({ registry, repository }: Reference, digest: string): ApiAnswer {
+    const listed = this.#answers.get(referrersKey({ registry, repository, digest }));
+    if (listed === undefined) return { absent: `no list of referrers was recorded for ${repository}` };
+    if (isReferrersFailure(listed.status)) throw refusal(registry, listed.status, `referrers of ${digest} in ${repository}`);
+    const entries = listed.status === 200 ? referrerEntries(listed.body) : undefined;
+    return entries === undefined ? { absent: referrersAbsent(registry, listed.status) } : { entries, cut: false };
+  }
+
+  /** A tag that leads back to the image itself lists no referrers, as with some registries. */
+  #tagged({ registry, repository }: Reference, digest: string, alone: boolean): Descriptor[] | undefined {
+    const tag = fallbackTag(digest);
+    const found = this.#answers.get(keyOf({ registry, repository, tag }));
+    if (found === undefined || found.status === 404 || found.status === 400) return undefined;
+    if (found.status === 200) return digestOf(found.body, digest) === digest ? undefined : referrerEntries(found.body);
+    if (alone) throw refusal(registry, found.status, `${repository}:${tag}`);
+    return undefined;
   }
 
   #add(text: string, file: string): void {
@@ -98,13 +115,13 @@ export class RecordedRegistry implements RegistryPort {
       });
     }
     if (found.status === 200) return found.body;
-    const denied = found.status === 401 || found.status === 403;
-    throw new RegistryError(`registry ${host} answered ${found.status} for ${key}`, {
-      outcome: denied ? 'auth-denied' : 'registry-error',
-      host,
-      status: found.status,
-    });
+    throw refusal(host, found.status, key);
   }
+}
+
+function refusal(host: string, status: number, what: string): RegistryError {
+  const outcome = status === 401 || status === 403 ? 'auth-denied' : 'registry-error';
+  return new RegistryError(`registry ${host} answered ${status} for ${what}`, { outcome, host, status });
 }
 
 function bodyText(body: unknown): string {
@@ -119,15 +136,6 @@ function keyOf({ registry, repository, tag, digest }: Pick<Reference, 'registry'
 
 function referrersKey({ registry, repository, digest }: Pick<Reference, 'registry' | 'repository' | 'digest'>): string {
   return `referrers of ${registry}/${repository}@${digest ?? ''}`;
-}
-
-/** Rule: distribution specification, "Referrers Tag Schema". */
-function fallbackTag(digest: string): string {
-  return digest.replace(':', '-').slice(0, 128);
-}
-
-function entriesOf(body: string): Descriptor[] {
-  return (list(parseObject(body)?.['manifests']) ?? []).flatMap((entry) => descriptor(entry) ?? []);
 }
 
 function digestOf(body: string, wanted?: string): string {

@@ -192,6 +192,51 @@ describe('recorded answers', () => {
     await expect(port.config(reference('r.example.com/a:1'), digestOf('x'))).rejects.toMatchObject({ notFound: true });
   });
 
+  describe('of referrers are read as those of a real registry', () => {
+    const subject = digestOf('subject');
+    const image = 'r.example.com/a:1';
+    const index = (...names: string[]) => ({
+      schemaVersion: 2,
+      manifests: names.map((name) => ({ mediaType: 'm', digest: digestOf(name), size: 1 })),
+    });
+    const list = (status: number, body?: unknown) => ({ referrersOf: `r.example.com/a@${subject}`, status, body });
+    // Rule: distribution specification, "Referrers Tag Schema": at most 32 and 64 characters.
+    const long = `sha512:${'a'.repeat(128)}`;
+    const tag = (status: number, body?: unknown, of = subject) => {
+      const [algorithm = '', hex = ''] = of.split(':');
+      return { reference: `r.example.com/a:${algorithm}-${hex.slice(0, 64)}`, status, body };
+    };
+
+    test.each<[string, unknown[], string, [how: string, names: string[]]]>([
+      ['a list', [list(200, index('x'))], subject, ['api', ['x']]],
+      ['a list and a tag', [list(200, index('x')), tag(200, index('y'))], subject, ['api', ['x', 'y']]],
+      ['a list beside a tag that is denied', [list(200, index('x')), tag(403)], subject, ['api', ['x']]],
+      ['no list', [list(404), tag(200, index('y'))], subject, ['fallback-tag', ['y']]],
+      ['a tag of a long digest', [tag(200, index('y'), long)], long, ['fallback-tag', ['y']]],
+      ['something else than a list', [list(200, { layers: [], manifests: [] })], subject, ['unsupported', []]],
+      ['nothing', [{ reference: image, body }], subject, ['unsupported', []]],
+    ])('%s', async (...[, answers, digest, [how, names]]) => {
+      const fact = await (await recorded(answers)).referrers(reference(image), digest);
+      expect(fact).toMatchObject({ how, referrers: names.map((name) => ({ digest: digestOf(name) })) });
+    });
+
+    test('a tag that leads back to the image is no list', async () => {
+      const own = JSON.stringify(index('child'));
+      const port = await recorded([tag(200, own, digestOf(own))]);
+      expect(await port.referrers(reference(image), digestOf(own))).toMatchObject({ how: 'unsupported', referrers: [] });
+    });
+
+    test.each([
+      [403, 'auth-denied'],
+      [401, 'auth-denied'],
+      [429, 'registry-error'],
+      [500, 'registry-error'],
+    ])('a list that is answered %i is %s', async (status, outcome) => {
+      const port = await recorded([list(status)]);
+      await expect(port.referrers(reference(image), subject)).rejects.toMatchObject({ outcome, status });
+    });
+  });
+
   test.each([
     ['no answers', {}],
     ['an answer without reference', [{ body }]],
