@@ -164,8 +164,7 @@ function nodeProblem({ record: { format, portable }, landing, nodePoolClosed }: 
 }
 
 function neededOf({ landing, nodePoolClosed }: Recorded): readonly string[] | undefined {
-  const needed = platformsNeeded(landing, nodePoolClosed);
-  return needed?.length === 0 ? undefined : needed;
+  return platformsNeeded(landing, nodePoolClosed);
 }
 
 function basisOf(recorded: Recorded): string {

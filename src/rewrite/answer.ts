@@ -46,8 +46,7 @@ export async function findAnswer(question: Omit<Question, 'key'>, registry: Regi
   const reference = digest === undefined ? question.reference : { ...question.reference, digest };
   const needed = platformsNeeded(landing, nodePoolClosed);
   const wanted = {
-    // Selectors that no platform meets tell nothing of those that will be met.
-    ...(needed === undefined || needed.length === 0 ? {} : { platforms: needed }),
+    ...(needed === undefined ? {} : { platforms: needed }),
     ...(signal === undefined ? {} : { signal }),
   };
   // A source without an image for some of the nodes fails there whatever is written: only what it has is to be covered.

@@ -2,12 +2,16 @@ import { describe, expect, test } from '@jest/globals';
 import type { PrewarmTarget } from '../../../src/api/kinds/image-prewarm.js';
 import { Lookups } from '../../../src/controller/lookups.js';
 import type { NodeClasses } from '../../../src/placement/node-classes.js';
+import type { Reference } from '../../../src/images/reference.js';
+import { RegistryError } from '../../../src/images/registry-port.js';
+import type { LookupOptions } from '../../../src/images/registry-port.js';
 import { landingOfSource } from '../../../src/controller/target-landing.js';
 import type { RuntimeClassFacts } from '../../../src/placement/capability.js';
 import { FakeClock } from '../kube/fake-clock.js';
-import { bodyDigest, manifestBody, MemoryRegistry } from '../images/support.js';
+import { bodyDigest, indexBody, manifestBody, MemoryRegistry } from '../images/support.js';
 import { viewOf } from '../placement/classes.js';
 import { node } from '../placement/nodes.js';
+import type { Policy } from '../../../src/rewrite/policy-match.js';
 import { makePolicy } from '../rewrite/builders.js';
 import { prewarm, SOURCE, T0 } from './fixtures.js';
 
@@ -23,19 +27,27 @@ const policy = makePolicy('p', {
   variants: [{ format: 'estargz', discover: { tagSuffix: '-esgz' } }],
 });
 
-async function look(unpinned: string | undefined, view?: NodeClasses): Promise<unknown> {
-  const port = new MemoryRegistry().set(SOURCE, source).set(`${SOURCE}-esgz`, variant);
+interface World {
+  unpinned?: string;
+  view?: NodeClasses;
+  /** Platforms of the nodes that are warmed. */
+  platforms?: string[];
+  port?: MemoryRegistry;
+  used?: Policy;
+}
+async function look({ unpinned, view, platforms = [], port = registry(), used = policy }: World): Promise<unknown> {
   const lookups = new Lookups({
     registry: () => port,
-    policies: () => [policy],
+    policies: () => [used],
     namespaceLabels: () => ({}),
     nodeClasses: () => view,
     runtimeClass: () => undefined,
     clock: new FakeClock(T0),
   });
-  await lookups.look('team/p', prewarm(), [{ source: SOURCE, fresh: false }], { platforms: [], unpinned });
+  await lookups.look('team/p', prewarm(), [{ source: SOURCE, fresh: false }], { platforms, unpinned });
   return lookups.of('team/p').get(SOURCE);
 }
+const registry = (port = new MemoryRegistry()): MemoryRegistry => port.set(SOURCE, source).set(`${SOURCE}-esgz`, variant);
 const is = (outcome: string, body: object): object => ({
   ok: true,
   outcome,
@@ -49,7 +61,7 @@ describe('which image is warmed for a gang in a namespace with a policy for vari
     ['its Pods are not rewritten and run the plain image', 'namespace team is out of scope', source, 'pinned'],
   ];
   test.each(rows)('%s', async (_title, unpinned, body, outcome) => {
-    expect(await look(unpinned)).toMatchObject(is(outcome, body));
+    expect(await look(unpinned === undefined ? {} : { unpinned })).toMatchObject(is(outcome, body));
   });
 
   const quarantined = (namespace: string, body: object): NodeClasses => ({
@@ -58,23 +70,98 @@ describe('which image is warmed for a gang in a namespace with a policy for vari
     quarantined: [{ namespace, variant: bodyDigest(body), reason: 'ImageNotFound', message: 'gone', until: T0 + 1000 }],
   });
   test('nodes failed to pull the variant for Pods of this namespace: the plain image', async () => {
-    expect(await look(undefined, quarantined('team', variant))).toMatchObject(is('pinned', source));
+    expect(await look({ view: quarantined('team', variant) })).toMatchObject(is('pinned', source));
   });
   test('the control: nodes failed to pull it for Pods of another one', async () => {
-    expect(await look(undefined, quarantined('other', variant))).toMatchObject(is('accelerated', variant));
+    expect(await look({ view: quarantined('other', variant) })).toMatchObject(is('accelerated', variant));
+  });
+});
+
+describe('a variant for amd64 alone, of a source for two platforms, where amd64 nodes are warmed', () => {
+  const [amd, arm] = [manifestBody({ name: 'amd' }), manifestBody({ name: 'arm' })];
+  const both = indexBody([
+    { platform: 'linux/amd64', body: amd },
+    { platform: 'linux/arm64', body: arm },
+  ]);
+  const single = manifestBody({ name: 'single', marked: 2, annotations: { 'harbinger.dev/source-digest': bodyDigest(amd) } });
+  const closed = makePolicy('p', { ...policy.spec, nodePoolClosed: true });
+  const find = (arches: string[], used: Policy): Promise<unknown> => {
+    const port = new MemoryRegistry().set(SOURCE, both).set(`${SOURCE}-esgz`, single).add('reg.example.com/train', amd, arm);
+    port.setConfig((single as { config: { digest: string } }).config.digest, 'linux/amd64');
+    const view = { ...viewOf(arches.map((arch) => node(arch, { arch }))), publishedAt: T0 };
+    return look({ port, view, used, platforms: ['linux/amd64'] });
+  };
+  const rows: [string, string[], Policy, object][] = [
+    [
+      'is left where a member may land on arm64, which is only excluded from warming',
+      ['amd64', 'arm64'],
+      closed,
+      { outcome: 'pinned' },
+    ],
+    ['is left where such nodes may join', ['amd64'], policy, { outcome: 'pinned' }],
+    [
+      'the control: is used where all nodes are amd64 and none of another kind joins',
+      ['amd64'],
+      closed,
+      { outcome: 'accelerated', format: 'estargz', portable: true },
+    ],
+  ];
+  test.each(rows)('%s', async (_title, arches, used, expected) => {
+    // What is pulled is the image for amd64 in any case.
+    expect(await find(arches, used)).toMatchObject({ ok: true, digest: bodyDigest(both), sizeBytes: 2100, ...expected });
+  });
+});
+
+describe('what only the credential of Harbinger may read', () => {
+  /** A registry with `forPods: false`: for Pods the own credential does not serve. */
+  class Guarded extends MemoryRegistry {
+    override manifest(reference: Reference, options: LookupOptions = {}) {
+      if (options.forPod !== true || this.open) return super.manifest(reference, options);
+      return Promise.reject(new RegistryError('forPods is false', { outcome: 'auth-denied', host: reference.registry }));
+    }
+    open = false;
+  }
+  test('is not shown to who creates a gang', async () => {
+    expect(await look({ port: registry(new Guarded()) })).toEqual({
+      ok: false,
+      reason: 'AuthDenied',
+      outcome: 'auth-denied',
+      message: 'forPods is false',
+      at: T0,
+    });
+  });
+  test('the control: with forPods it is, and every question is asked as one for a Pod', async () => {
+    const port = new Guarded();
+    port.open = true;
+    expect(await look({ port: registry(port) })).toMatchObject(is('accelerated', variant));
+    expect(port.options.filter((o) => o.forPod !== true)).toEqual([]);
+  });
+});
+
+describe('what is recorded of a variant', () => {
+  const named = (output: string): Policy => makePolicy('p', { ...policy.spec, output });
+  test.each(['Digest', 'Tag', 'TagAndDigest'])('names bytes, also where the policy wants %s in Pods', async (output) => {
+    expect(await look({ used: named(output) })).toMatchObject({
+      ...is('accelerated', variant),
+      format: 'estargz',
+      portable: true,
+    });
+  });
+  test('is none where the source is larger than the policy lets it be', async () => {
+    expect(await look({ used: makePolicy('p', { ...policy.spec, maxImageSize: '1k' }) })).toMatchObject(is('pinned', source));
   });
 });
 
 describe('where Pods of a gang can land', () => {
   const ready = { 'example.com/nydus': 'ready' };
-  const taint = { key: 'lazy', value: '', effect: 'NoSchedule' };
+  const taint = { key: 'node-role.kubernetes.io/control-plane', value: '', effect: 'NoSchedule' };
   const nodes = [
     node('a', { labels: { pool: 'gpu', ...ready } }),
     node('b', { labels: { pool: 'cpu' } }),
     node('c', { labels: { pool: 'arm' }, arch: 'arm64', taints: [taint] }),
   ];
   const lazy: RuntimeClassFacts = { name: 'lazy', nodeSelector: ready, tolerations: [] };
-  const open: RuntimeClassFacts = { name: 'open', tolerations: [{ key: 'lazy', operator: 'Exists' }] };
+  const open: RuntimeClassFacts = { name: 'open', tolerations: [{ key: taint.key, operator: 'Exists' }] };
   const landing = (...targets: Partial<PrewarmTarget>[]) => {
     const made = targets.map((t, i) => ({ name: `t${i}`, images: [{ reference: SOURCE }], nodes: { selector: {} }, ...t }));
     return landingOfSource(prewarm({}, { targets: made }), SOURCE, {

@@ -12,7 +12,7 @@ import { PrewarmReconciler } from '../../../src/controller/prewarm/reconciler.js
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import { KubeError } from '../../../src/kube/errors.js';
 import { FakeClock } from '../kube/fake-clock.js';
-import { digest, gang, GANG_REF, iso, lookup, prewarm, progress, recorded, SOURCE, T0 } from './fixtures.js';
+import { digest, gang, GANG_REF, iso, lookup, prewarm, progress, recorded, resolvedOf, SOURCE, T0 } from './fixtures.js';
 
 const KEY = { key: 'team/p', resourceVersion: '5' };
 
@@ -169,6 +169,42 @@ describe('a record that is about to change', () => {
     await expect(reconcile()).rejects.toThrow('away');
     expect(actions).toEqual([]);
     expect(guard.isChanging(KEY)).toBe(false);
+  });
+});
+
+describe('a variant on record that cannot be used any more', () => {
+  const variant = `reg.example.com/train@${digest('f')}`;
+  const targets = recorded('b').map((t) => ({
+    ...t,
+    images: t.images.map((i) => ({ ...i, resolved: variant, outcome: 'accelerated' as const, format: 'nydus' as const })),
+  }));
+  const object = prewarm({ targets }, { gangRef: GANG_REF });
+  const problems = new Map([[SOURCE, 'nodes lack Nydus']]);
+  const written = (actions: Action[]) =>
+    actions.flatMap((a) => (a.type === 'write-prewarm-status' ? (a.status.targets ?? []) : [])).flatMap((t) => t.images);
+  const rows: [string, WorkloadView | undefined][] = [
+    ['the gang still waits', workload({ check: 'Pending' })],
+    ['it was admitted meanwhile', workload({ resourceVersion: '8', conditions: ['QuotaReserved', 'Admitted'], check: 'Ready' })],
+    ['the Workload is gone', undefined],
+  ];
+  test.each(rows)('gives way to the plain image of the same digest: %s', async (_title, live) => {
+    const seen: boolean[] = [];
+    const { reconcile, actions } = ground({
+      object,
+      problems,
+      look: () => Promise.resolve(),
+      live: (guard) => (seen.push(guard.isChanging(KEY)), Promise.resolve(live)),
+    });
+    await reconcile();
+    expect(written(actions)).toEqual([
+      expect.objectContaining({ resolved: resolvedOf('b'), digest: digest('b'), outcome: 'pinned' }),
+    ]);
+    expect(seen).toEqual([true]);
+  });
+  test('the control: stays where nothing speaks against it', async () => {
+    const { reconcile, actions } = ground({ object });
+    await reconcile();
+    expect(written(actions)).toEqual([expect.objectContaining({ resolved: variant, outcome: 'accelerated' })]);
   });
 });
 
