@@ -23,35 +23,50 @@ interface World {
   records?: GangRecord[];
   credentialProblem?: string;
   answer?: Answer;
+  /** Answers never come. */
+  silent?: boolean;
+  failed?: string;
+  policies?: ReturnType<typeof makePolicy>[];
+  /** Milliseconds that reading the namespace takes. */
+  namespaceMs?: number;
 }
 
 function make(world: World = {}) {
   const asked: string[] = [];
+  const budgets: (number | undefined)[] = [];
+  let now = 5;
   const looked: string[] = [];
   const { log, lines } = keepLog();
   const metrics = new Metrics();
   const facts = {
     problem: world.problem,
-    policies: [makePolicy('p')],
-    namespace: (name: string) =>
-      Promise.resolve(
+    policies: world.policies ?? [makePolicy('p')],
+    namespace: (name: string, ms?: number) => {
+      budgets.push(ms);
+      now += world.namespaceMs ?? 0;
+      return Promise.resolve(
         world.absent === true
           ? undefined
           : { name, labels: world.labels ?? { 'harbinger.dev/accelerate': 'enabled' }, annotations: world.annotations ?? {} },
-      ),
+      );
+    },
     records: (namespace: string, uids: readonly string[]) => {
       looked.push(...uids.map((uid) => `${namespace}/${uid}`));
       return uids.length > 0 ? (world.records ?? []) : [];
     },
     landing: () => ({ platforms: undefined, now: {}, later: {}, key: 'somewhere' }),
-    quarantine: () => undefined,
+    quarantine: (namespace: string) =>
+      world.failed === undefined
+        ? undefined
+        : { key: namespace, messageOf: (image: string) => (image === world.failed ? `${namespace} cannot pull it` : undefined) },
   };
   const tallied: Verdict[] = [];
   const tallies = { count: (verdicts: readonly Verdict[]) => void tallied.push(...verdicts) };
   const secretsOf: string[] = [];
   const credentials = {
-    of: (namespace: string) => {
+    of: (namespace: string, _pod: unknown, ms: number) => {
       secretsOf.push(namespace);
+      budgets.push(ms);
       return Promise.resolve({
         chainFor: () => [SECRET, undefined],
         problem: world.credentialProblem,
@@ -60,8 +75,10 @@ function make(world: World = {}) {
     },
   };
   const answers = {
-    ask: (questions: readonly Question[]): Promise<Map<string, Answer>> => {
+    ask: (questions: readonly Question[], ms: number): Promise<Map<string, Answer>> => {
       asked.push(...questions.map((q) => q.key));
+      budgets.push(ms);
+      if (world.silent === true) return Promise.resolve(new Map());
       return Promise.resolve(
         new Map(
           questions.map((q) => [q.key, world.answer ?? { outcome: 'accelerated', image: VARIANT, format: 'estargz' }] as const),
@@ -77,7 +94,7 @@ function make(world: World = {}) {
     credentials,
     tallies,
     metrics: new AdmissionMetrics(metrics, () => 0),
-    monotonic: () => 0,
+    monotonic: () => now,
     log,
   });
   const counted = async (outcome: string): Promise<number> => {
@@ -86,7 +103,7 @@ function make(world: World = {}) {
       .filter((l) => l.startsWith('harbinger_admission_decisions_total{') && l.includes(`outcome="${outcome}"`));
     return all.reduce((sum, l) => sum + Number(l.split(' ').at(-1)), 0);
   };
-  return { reviewer, asked, looked, lines, counted, tallied, secretsOf, metrics };
+  return { reviewer, asked, looked, lines, counted, tallied, secretsOf, metrics, budgets };
 }
 
 function request(object: unknown, more: Partial<AdmissionRequest> = {}): AdmissionRequest {
@@ -170,6 +187,58 @@ describe('Reviewer', () => {
     const claim = JSON.stringify([{ container: 'app', source: SOURCE, image: VARIANT }]);
     await reviewer.review(request(makePod({ app: VARIANT }, { annotations: { 'harbinger.dev/decisions': claim } })));
     expect([await counted('already-accelerated'), await counted('accelerated')]).toEqual([1, 0]);
+  });
+
+  test('a second call that gets no answer keeps what the first wrote, and counts as what kept it from confirming', async () => {
+    const { reviewer, counted, tallied, lines } = make({ silent: true });
+    const claim = JSON.stringify([{ container: 'app', source: SOURCE, image: VARIANT, outcome: 'accelerated' }]);
+    const ops = await reviewer.review(request(makePod({ app: VARIANT }, { annotations: { 'harbinger.dev/decisions': claim } })));
+    expect(ops.map((op) => op.path)).toEqual(['/metadata/annotations/harbinger.dev~1decisions']);
+    const counts = ['budget-exceeded', 'accelerated', 'already-accelerated'].map(counted);
+    expect(await Promise.all(counts)).toEqual([1, 0, 0]);
+    expect([tallied.map((v) => v.already), lines.some((l) => l.msg === 'images changed')]).toEqual([[true], false]);
+  });
+
+  test('an opt-out since the first call brings the source back, and counts as the opt-out', async () => {
+    const { reviewer, counted, lines } = make();
+    const claim = JSON.stringify([{ container: 'app', source: SOURCE, image: VARIANT, outcome: 'accelerated' }]);
+    const annotations = { 'harbinger.dev/decisions': claim, 'harbinger.dev/accelerate': 'false' };
+    const labels = { 'harbinger.dev/accelerated': 'true' };
+    const ops = await reviewer.review(request(makePod({ app: VARIANT }, { annotations, labels })));
+    expect(ops.map((op) => [op.op, op.path])).toEqual([
+      ['replace', '/spec/containers/0/image'],
+      ['remove', '/metadata/annotations/harbinger.dev~1decisions'],
+      ['remove', '/metadata/labels/harbinger.dev~1accelerated'],
+    ]);
+    expect([await counted('skipped-opt-out'), await counted('accelerated')]).toEqual([1, 0]);
+    expect(lines.filter((l) => l.msg === 'images changed')).toHaveLength(1);
+  });
+
+  test.each<[string, string | undefined, string]>([
+    ['gives a member its variant', undefined, 'accelerated'],
+    ['gives it the source while nodes of the namespace fail to pull the variant', VARIANT, 'pinned'],
+  ])('the record of a gang, also without any policy, %s', async (_, failed, outcome) => {
+    const records = [makeRecord(SOURCE, VARIANT, 'accelerated', { format: 'nydus', portable: false })];
+    const { reviewer, asked } = make({ records, policies: [], ...(failed === undefined ? {} : { failed }) });
+    const owner = { apiVersion: 'batch/v1', kind: 'Job', uid: 'job-uid', controller: true };
+    const ops = await reviewer.review(request(makePod({ app: SOURCE }, { ownerReferences: [owner] })));
+    expect(ops[0]).toMatchObject({ value: failed === undefined ? VARIANT : `r.example/app@${DIGEST}` });
+    expect([asked, JSON.stringify(ops).includes(`\\"outcome\\":\\"${outcome}\\"`)]).toEqual([[], true]);
+  });
+
+  test.each([
+    [0, [1_000, 500, 1_000]],
+    [300, [1_000, 350, 700]],
+    [1_200, [1_000, 0, 0]],
+  ])('reading the namespace for %i ms counts against the budget', async (namespaceMs, want) => {
+    const defaults = defaultConfig();
+    const config = {
+      budgets: { ...defaults.budgets, admissionMs: 1_000 },
+      rewrite: { ...defaults.rewrite, podSecrets: 'WhereAllowed' as const },
+    };
+    const { reviewer, budgets } = make({ config, namespaceMs });
+    await reviewer.review(request(makePod({ app: SOURCE })));
+    expect(budgets).toEqual(want);
   });
 
   test('a dry run gets the same patch and is not counted into the status of the policy', async () => {
