@@ -12,6 +12,7 @@ import type { Descriptor, ManifestFact, PlatformDescriptor, RegistryPort } from 
 import { platformOf, resolveSource } from '../images/resolve.js';
 import type { ResolvedSource, SourcePlatform } from '../images/resolve.js';
 import type { RegistryWriter } from '../registry/push.js';
+import { otherPlatform } from './other-platform.js';
 
 export interface RecordOptions {
   source: string;
@@ -107,7 +108,7 @@ async function pairsOf(context: Context): Promise<Pair[]> {
       const image = await registry.manifest(atDigest(candidate, listed.digest));
       const mark = markOf(listed);
       const marked = mark === 'nydus' || mark === 'overlaybd' ? imageFormat(mark) : undefined;
-      pairs.push({ of, image, listed, descriptor: listed, format: marked ?? formatOf(image, index, listed.platform) });
+      pairs.push({ of, image, listed, descriptor: listed, format: marked ?? formatOf(image, index, listed) });
     }
   }
   return pairs;
@@ -139,6 +140,9 @@ async function judge(context: Context, { of, image, listed, format: found }: Pai
   const name = `${format(atDigest(candidate, image.digest))}${of.platform === undefined ? '' : ` (${of.platform})`}`;
   if (found === undefined)
     return objection(force, `${name} is of no format that Harbinger knows, so no policy can name it; see docs/formats.md`);
+  const { certain, text } = await otherPlatform({ registry, of, image, source: resolved.reference, candidate });
+  if (certain) throw new Error(`${name} is ${text}; convert the source for its own platforms; nothing was written`);
+  if (text !== undefined) return objection(force, `${name} is ${text}`);
   const proof = await prove({
     question: { source: resolved, rules: [], freshness: 'Probable', port: withoutRecords(registry) },
     format: found,
@@ -190,8 +194,9 @@ async function write(context: Context, { of, image, descriptor, format: found }:
 /** Digest of a record that says the same. */
 async function existing({ candidate, registry }: Context, variant: string, source: string): Promise<string | undefined> {
   const { referrers } = await registry.referrers(candidate, variant, { fresh: true });
-  for (const { digest, artifactType } of referrers) {
-    if (artifactType !== RECORD_ARTIFACT_TYPE) continue;
+  for (const { digest, artifactType, annotations: listed } of referrers) {
+    // Lists repeat annotations, as far as the registry does; one that names another source need not be read.
+    if (artifactType !== RECORD_ARTIFACT_TYPE || (listed[ANNOTATION.sourceDigest] ?? source) !== source) continue;
     const { annotations } = await registry.manifest(atDigest(candidate, digest));
     if (annotations[ANNOTATION.sourceDigest] === source) return digest;
   }

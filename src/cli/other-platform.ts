@@ -1,0 +1,38 @@
+import { runsOn } from '../images/platform.js';
+import { atDigest } from '../images/reference.js';
+import type { Reference } from '../images/reference.js';
+import type { ManifestFact, RegistryPort } from '../images/registry-port.js';
+import { platformOf } from '../images/resolve.js';
+import type { SourcePlatform } from '../images/resolve.js';
+
+export interface Counterparts {
+  registry: RegistryPort;
+  /** The image of the source, and the name that it is read under. */
+  of: SourcePlatform;
+  source: Reference;
+  /** The image of the variant, and the name that it is read under. */
+  image: ManifestFact;
+  candidate: Reference;
+}
+
+/**
+ * What speaks against an image of a variant being for the platform of its source, if anything; `certain` where both tell theirs. An index
+ * may list an image under any platform, and a variant without index lists none, so the configs are asked: nodes go by what they pull.
+ * Throws RegistryError where the manifest of the source cannot be read; a config that cannot be read does not tell.
+ */
+export async function otherPlatform({
+  registry,
+  of,
+  source,
+  image,
+  candidate,
+}: Counterparts): Promise<{ certain: boolean; text?: string }> {
+  const told = async (from: Reference, { config }: ManifestFact): Promise<string | undefined> =>
+    config === undefined ? undefined : platformOf(registry, from, config.digest, {});
+  const manifest = of.manifest ?? (await registry.manifest(atDigest(source, of.digest)));
+  const [wanted = of.platform, offered] = await Promise.all([told(source, manifest), told(candidate, image)]);
+  if (wanted === offered) return { certain: false };
+  const text = `for ${offered ?? 'a platform that its config does not tell'}, and its source for ${wanted ?? 'one that is not told'}`;
+  if (wanted === undefined || offered === undefined) return { certain: false, text };
+  return runsOn(offered, wanted) || runsOn(wanted, offered) ? { certain: false } : { certain: true, text };
+}
