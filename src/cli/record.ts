@@ -5,6 +5,7 @@ import { markOf } from '../images/formats/marks.js';
 import type { ImageFormat } from '../images/formats/format.js';
 import { RECORD_ARTIFACT_TYPE } from '../images/freshness.js';
 import { runsOn } from '../images/platform.js';
+import { MAX_CHOICES } from '../images/picks.js';
 import { prove } from '../images/prove.js';
 import { atDigest, format, parseReference } from '../images/reference.js';
 import type { Reference } from '../images/reference.js';
@@ -102,6 +103,10 @@ async function pairsOf(context: Context): Promise<Pair[]> {
     if (choices.length === 0)
       throw new Error(
         `${format(candidate)} has no image for ${of.platform ?? 'any platform'}; convert all platforms of the source, or name those that it has by --platform`,
+      );
+    if (choices.length > MAX_CHOICES)
+      throw new Error(
+        `${format(candidate)} has images for more than ${MAX_CHOICES} platforms that nodes may take for ${of.platform ?? 'the source'}; convert the platforms of the source only`,
       );
     // A merged index has two images for a platform, and nodes run one or the other: each one needs its record.
     for (const listed of choices.flatMap(({ images }) => images)) {

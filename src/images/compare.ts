@@ -3,7 +3,7 @@ import type { ImageFormat } from './formats/format.js';
 import { vendorNote } from './formats/alibaba.js';
 import type { Rung } from './freshness.js';
 import { weakest } from './freshness.js';
-import { choicesFor } from './picks.js';
+import { MAX_CHOICES, choicesFor } from './picks.js';
 import type { Choice, Place } from './picks.js';
 import { ownRecord, prove } from './prove.js';
 import type { Claim } from './prove.js';
@@ -31,9 +31,6 @@ export interface Comparison {
 /** One platform is proven, and how; or why it is not. */
 export type Compared = { portable: boolean; rung: Rung } | Miss;
 
-/** Most images for one platform of the source that are compared; real indexes have one or two. */
-const MAX_CHOICES = 8;
-
 /** One platform: is there an image for it, is it of the format, is everything that a node may take for it made from the source? */
 export async function comparePlatform(comparison: Comparison, of: SourcePlatform, trail: Trail): Promise<Compared> {
   const { variant, listed } = comparison;
@@ -48,7 +45,7 @@ export async function comparePlatform(comparison: Comparison, of: SourcePlatform
     return trail.miss(
       'platform-missing',
       'platform',
-      `nodes may take one of ${choices.length} images of the variant for ${label}, and more than ${MAX_CHOICES} are not compared`,
+      `nodes may take images of more than ${MAX_CHOICES} platforms of the variant for ${label}, which are not all compared; convert the platforms of the source only`,
     );
   const proven: Exclude<Compared, Miss>[] = [];
   for (const choice of choices) {

@@ -28,6 +28,9 @@ export interface Choice {
 /** Podman, buildah and CRI-O prefer a sibling with this annotation (containers/image, manifest lists with several compressions). */
 const ZSTD_SIBLING = 'io.github.containers.compression.zstd';
 
+/** Most choices for one image of a source that are compared; real indexes have one or two. */
+export const MAX_CHOICES = 8;
+
 /** The children that an ordinary runtime picks from: not those that need a feature or are another kind of artifact. */
 export function plainChildren({ manifests }: ManifestFact): readonly PlatformDescriptor[] {
   return manifests.filter((child) => markOf(child) === undefined);
@@ -44,25 +47,28 @@ export function samePlace(a: Place, b: Place): boolean {
  *
  * Runtimes prefer the exact platform, and nodes of a newer CPU take an image that is made for it. So images for variants of the
  * architecture that `listed` lacks are in the answer too: some node would change from the image of `of` to one of those. Where the
- * platform is not known, each one of the index may be picked.
+ * platform is not known, each one of the index may be picked. More than MAX_CHOICES are cut, which callers have to refuse.
  */
 export function choicesFor(index: ManifestFact, of: Place, listed: readonly Place[]): readonly Choice[] {
-  const groups = groupsOf(index.manifests);
-  if (of.platform === undefined) return groups.map((group) => choiceOf(index, group));
-  const exact = groups.find(([child]) => samePlace(child, of));
-  const choice = exact === undefined ? undefined : choiceOf(index, exact);
-  if (choice === undefined || choice.images.length === 0) return [];
-  const others = groups.filter(
-    ([child]) =>
-      architectureOf(child) === architectureOf(of) && !samePlace(child, of) && !listed.some((p) => samePlace(child, p)),
-  );
-  return [choice, ...others.map((group) => choiceOf(index, group))];
+  const known = new Set([of, ...listed].map(keyOf));
+  if (of.platform === undefined) return cut(index, groupsOf(index.manifests));
+  const exact = choiceFor(index, of);
+  if (exact === undefined || exact.images.length === 0) return [];
+  const architecture = architectureOf(of);
+  const others = index.manifests.filter((child) => architectureOf(child) === architecture && !known.has(keyOf(child)));
+  return [exact, ...cut(index, groupsOf(others))];
 }
 
-/** The children of exactly one platform; undefined where there are none. */
+/** The children of exactly one platform, or of the first one where it is not known; undefined where there are none. */
 export function choiceFor(index: ManifestFact, of: Place): Choice | undefined {
-  const [choice] = choicesFor(index, of, []);
-  return choice;
+  const place = of.platform === undefined ? index.manifests[0] : of;
+  const [first, ...more] = place === undefined ? [] : index.manifests.filter((child) => samePlace(child, place));
+  return first === undefined ? undefined : choiceOf(index, [first, ...more]);
+}
+
+/** One more than are compared is enough to refuse an index. */
+function cut(index: ManifestFact, groups: readonly Group[]): readonly Choice[] {
+  return groups.slice(0, MAX_CHOICES + 1).map((group) => choiceOf(index, group));
 }
 
 /** The first child of each platform. */
@@ -75,7 +81,7 @@ type Group = readonly [PlatformDescriptor, ...PlatformDescriptor[]];
 function groupsOf(children: readonly PlatformDescriptor[]): readonly Group[] {
   const groups = new Map<string, [PlatformDescriptor, ...PlatformDescriptor[]]>();
   for (const child of children) {
-    const key = `${child.platform} ${child.osVersion ?? ''}`;
+    const key = keyOf(child);
     const group = groups.get(key);
     if (group === undefined) groups.set(key, [child]);
     else group.push(child);
@@ -110,6 +116,10 @@ function choiceOf({ unplaced = [] }: ManifestFact, group: Group): Choice {
     unplaced,
     images: group.filter((child) => picked.includes(child) && isRunnable(markOf(child))),
   };
+}
+
+function keyOf({ platform, osVersion = '' }: Place): string {
+  return `${platform ?? ''} ${osVersion}`;
 }
 
 function architectureOf({ platform = '' }: Place): string {

@@ -61,8 +61,8 @@ async function tryRule(question: VariantQuestion, rule: VariantRule, own: ImageF
 /** The format that the source has already on a platform that was looked at. */
 function formatOfSource({ source }: VariantQuestion): ImageFormat | undefined {
   const index = source.fact.kind === 'index' ? source.fact : undefined;
-  const formats = source.platforms.map(({ manifest, platform }) =>
-    manifest === undefined ? undefined : formatOf(manifest, index, platform),
+  const formats = source.platforms.map((place) =>
+    place.manifest === undefined ? undefined : formatOf(place.manifest, index, place),
   );
   return formats.find((found) => found !== undefined);
 }

@@ -1,5 +1,6 @@
 import type { Format } from '../../api/kinds/acceleration-policy.js';
 import { choiceFor } from '../picks.js';
+import type { Place } from '../picks.js';
 import type { ManifestFact } from '../registry-port.js';
 import { estargz } from './estargz.js';
 import type { ImageFormat } from './format.js';
@@ -18,12 +19,14 @@ export function imageFormat(name: Format): ImageFormat {
 }
 
 /** The format that an image is of for some platform; undefined for a plain image. `index` is the index it stands in, if any. */
-export function formatOf(manifest: ManifestFact, index?: ManifestFact, platform?: string): ImageFormat | undefined {
-  return IMAGE_FORMATS.find((format) => isMarked(format, index, platform) || format.identify({ manifest }).is);
-}
-
-/** Indexes that hold an accelerated image beside the ordinary one show it in their list; nothing more has to be read. */
-function isMarked(format: ImageFormat, index: ManifestFact | undefined, platform: string | undefined): boolean {
-  const choice = index === undefined ? undefined : choiceFor(index, { platform });
-  return choice !== undefined && format.pick(choice).companion !== undefined;
+export function formatOf(
+  manifest: ManifestFact,
+  index?: ManifestFact,
+  place: Place = { platform: undefined },
+): ImageFormat | undefined {
+  // Indexes that hold an accelerated image beside the ordinary one show it in their list; nothing more has to be read.
+  const choice = index === undefined ? undefined : choiceFor(index, place);
+  return IMAGE_FORMATS.find(
+    (format) => (choice !== undefined && format.pick(choice).companion !== undefined) || format.identify({ manifest }).is,
+  );
 }
