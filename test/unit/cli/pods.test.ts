@@ -66,6 +66,23 @@ describe('a Pod', () => {
     expect(found.patch.some(({ path }) => path.includes('image'))).toBe(false);
   });
 
+  test('that opted out after an earlier call changed it gets its source back, as by the webhook', async () => {
+    const [first] = (await explained(pod({ containers: [{ name: 'main', image: TRAIN }] }))).containers;
+    const spec = { containers: [{ name: 'main', image: first?.decision.image }] };
+    const claimed = { 'harbinger.dev/decisions': JSON.stringify([first?.decision]) };
+    const labels = { 'harbinger.dev/accelerated': 'true' };
+    const out = pod(spec, { annotations: { ...claimed, 'harbinger.dev/accelerate': 'false' }, labels });
+    const found = await explained(out);
+    expect(outcomes(found)).toEqual(['main skipped-opt-out']);
+    expect(found.patch).toEqual([
+      { op: 'replace', path: '/spec/containers/0/image', value: TRAIN },
+      { op: 'remove', path: '/metadata/annotations/harbinger.dev~1decisions' },
+      { op: 'remove', path: '/metadata/labels/harbinger.dev~1accelerated' },
+    ]);
+    // Negative twin: without the opt-out it keeps what it has.
+    expect((await explained(pod(spec, { annotations: claimed, labels }))).patch).toEqual([]);
+  });
+
   test('that has no spec is an error', async () => {
     await expect(explained({ kind: 'Pod', metadata: {} })).rejects.toThrow(/no metadata or no spec/);
   });
