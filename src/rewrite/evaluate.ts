@@ -20,29 +20,44 @@ export interface Subject {
   owner: Skip | undefined;
 }
 
+/** What can be said of an image before any registry is asked: all, or what to ask. */
+type Prepared = { decision: Decision } | { question: Question; asked: Asked };
+
+/** Of each situation: it is gone through once for the questions and once more with the answers. */
+const prepared = new WeakMap<Situation, Map<string, Prepared>>();
+
 /**
  * Decides as if the user had written `source`; the caller checks a claimed source against the image that really stands there.
  * Order: record of the gang, owner, policy.
  */
-export function evaluate({ container, source, owner }: Subject, situation: Situation, lookup: Lookup): Decision {
+export function evaluate(subject: Subject, situation: Situation, lookup: Lookup): Decision {
+  const known = prepared.get(situation) ?? new Map<string, Prepared>();
+  prepared.set(situation, known);
+  const key = `${subject.container.pointer} ${subject.source}`;
+  const found = known.get(key) ?? prepare(subject, situation);
+  known.set(key, found);
+  return 'decision' in found ? found.decision : conclude(found.asked, lookup(found.question), situation.credentialProblem);
+}
+
+function prepare({ container, source, owner }: Subject, situation: Situation): Prepared {
   const { records, policies, namespace } = situation;
   const { name, kind } = container;
   const reading = parseReference(source);
-  if (!reading.ok) return leave(name, source, { outcome: 'unparsable', message: reading.problem });
+  if (!reading.ok) return { decision: leave(name, source, { outcome: 'unparsable', message: reading.problem }) };
   const { reference } = reading;
   const own = findResolved(records, source);
   if (own !== undefined) {
     const { prewarm, image } = own;
-    return leave(name, source, { outcome: 'already-accelerated', sourceDigest: image.sourceDigest, prewarm });
+    return { decision: leave(name, source, { outcome: 'already-accelerated', sourceDigest: image.sourceDigest, prewarm }) };
   }
   const hit = findRecorded(records, reference);
-  if (hit !== undefined) return decideRecorded({ container, source, reference }, hit, situation);
+  if (hit !== undefined) return { decision: decideRecorded({ container, source, reference }, hit, situation) };
   // Nobody asked for what kubectl debug adds, so nobody compares it.
-  if (owner !== undefined && kind !== 'ephemeral') return leave(name, source, owner);
+  if (owner !== undefined && kind !== 'ephemeral') return { decision: leave(name, source, owner) };
   const policy = pickPolicy(policies, namespace.labels, reference);
-  if (policy === undefined) return leave(name, source, { outcome: 'no-policy' });
+  if (policy === undefined) return { decision: leave(name, source, { outcome: 'no-policy' }) };
   const question = questionAbout(reference, policy, kind === 'container' ? situation : portableOnly(situation));
-  return conclude({ container: name, source, policy }, lookup(question), situation.credentialProblem);
+  return { question, asked: { container: name, source, policy } };
 }
 
 function questionAbout(reference: Reference, policy: Policy, { landing, chainFor }: Situation): Question {
