@@ -49,7 +49,7 @@ export class Authorizer {
   readonly #schemes = new Map<string, Scheme>();
   readonly #tokens: LRUCache<string, { token: string }, TokenContext>;
   readonly #denied: LRUCache<string, RegistryError>;
-  /** Token services that failed, and until when they are left alone. */
+  /** Token services that failed with a credential, and until when they are left alone. */
   readonly #paused: LRUCache<string, { until: number; cause: string }>;
 
   constructor(egress: Egress, http: Http, clock: Clock) {
@@ -119,7 +119,7 @@ export class Authorizer {
   async #fetchToken(key: string, { request, scheme }: TokenContext): Promise<{ token: string; lifeSeconds: number }> {
     const { registry, credential, problem, signal } = request;
     const trust = this.#egress.destination(scheme.realm, registry, 'token realm');
-    this.#refusePaused(scheme.realm, registry.host);
+    this.#refusePaused(scheme.realm, request);
     try {
       return await fetchToken(this.#http, {
         ...scheme,
@@ -131,32 +131,37 @@ export class Authorizer {
         ...(signal === undefined ? {} : { signal }),
       });
     } catch (error) {
-      if (error instanceof RegistryError) this.#learn(key, scheme.realm, error);
+      if (error instanceof RegistryError) this.#learn(key, pauseKey(scheme.realm, request), error);
       throw error;
     }
   }
 
   /** One token service serves all repositories of a registry: where it fails for one, the others need not try. */
-  #refusePaused(realm: URL, host: string): void {
-    const paused = this.#paused.get(realm.href);
+  #refusePaused(realm: URL, request: AuthRequest): void {
+    const paused = this.#paused.get(pauseKey(realm, request));
     const waitMs = (paused?.until ?? 0) - this.#clock.now();
     if (paused === undefined || waitMs <= 0) return;
     throw new RegistryError(
-      `the token service ${realm.host} of registry ${host} is left alone for ${Math.ceil(waitMs / 1000)} s more: ${paused.cause}`,
-      { outcome: 'circuit-open', host, retryAfterMs: waitMs },
+      `the token service ${realm.host} of registry ${request.registry.host} is left alone for ${Math.ceil(waitMs / 1000)} s more: ${paused.cause}`,
+      { outcome: 'circuit-open', host: request.registry.host, retryAfterMs: waitMs },
     );
   }
 
-  #learn(key: string, realm: URL, error: RegistryError): void {
+  #learn(key: string, pause: string, error: RegistryError): void {
     if (error.outcome === 'auth-denied') this.#denied.set(key, error);
     if (error.outcome !== 'registry-error') return;
     const pauseMs = error.retryAfterMs ?? (error.status === 429 ? PAUSE_MS.limited : PAUSE_MS.failed);
-    this.#paused.set(realm.href, { until: this.#clock.now() + Math.min(pauseMs, PAUSE_MS.longest), cause: error.message });
+    this.#paused.set(pause, { until: this.#clock.now() + Math.min(pauseMs, PAUSE_MS.longest), cause: error.message });
   }
 }
 
 function scopeOf({ repository, actions }: AuthRequest): string {
   return `repository:${repository}:${actions}`;
+}
+
+/** Services limit accounts, and one may fail over what a Pod's secret holds: that pauses nobody else. */
+function pauseKey(realm: URL, { credential }: AuthRequest): string {
+  return `${fingerprint(credential)} ${realm.href}`;
 }
 
 /** Whatever a token depends on is in its key: one that is shared too widely would show a tenant what another may see. */

@@ -3,6 +3,8 @@ import { parseObject, record } from '../api/json.js';
 import { parseAuths } from '../images/pull-secret.js';
 import type { Keyring } from '../images/pull-secret.js';
 import type { Reference } from '../images/reference.js';
+import { RegistryError } from '../images/registry-port.js';
+import { sleep } from '../observe/clock.js';
 import type { Clock } from '../observe/clock.js';
 import { runPlugin } from './plugin.js';
 import type { Plugin, PluginResult } from './plugin.js';
@@ -23,6 +25,10 @@ const FAILED_MS = 30_000;
 /** A denied credential is renewed no more often: every Pod with a mistyped repository would start a process otherwise. */
 const RENEW_MS = 60_000;
 const MAX_ANSWERS = 1000;
+/** Most callers that wait for one plugin; more would be as many promises of Pods that have long been answered. */
+const MAX_WAITING = 2000;
+/** One run, however long, is waited for; those behind others give up after that time. */
+const GRACE_MS = 1000;
 
 const CACHE_KEYS = {
   Image: ({ registry, repository }: Reference) => `image ${registry}/${repository}`,
@@ -36,6 +42,7 @@ interface State {
   /** The one run that is under way. */
   running?: Promise<void>;
   ranAt: number;
+  waiting: number;
 }
 
 interface Answer {
@@ -56,18 +63,43 @@ export class ExecCredentials {
 
   /**
    * Credentials for an image, or why there are none. One process at a time runs for each plugin; whoever waits for it uses its answer
-   * where that is for more than one image. `renew` asks the plugin although its answer may be kept, once a minute.
+   * where that is for more than one image. `renew` asks the plugin although its answer may be kept, once a minute. Throws RegistryError
+   * (`budget-exceeded`) where the answer does not come in time: it is unknown then whether there are any.
    */
   async get(plugin: Plugin, reference: Reference, renew = false): Promise<Keyring> {
     const state = this.#state(plugin);
     if (renew && state.running === undefined && this.#clock.now() - state.ranAt >= RENEW_MS) forget(state, reference);
-    for (;;) {
+    const known = this.#known(state, reference);
+    if (known !== undefined) return known;
+    if (state.waiting >= MAX_WAITING) throw late(plugin, reference);
+    const ended = new AbortController();
+    state.waiting += 1;
+    try {
+      const waitMs = plugin.timeoutSeconds * 1000 + GRACE_MS;
+      const deadline = sleep(this.#clock, waitMs, ended.signal).then(() => undefined);
+      const found = await Promise.race([this.#wait(plugin, state, { reference, signal: ended.signal }), deadline]);
+      if (found !== undefined) return found;
+      throw late(plugin, reference);
+    } finally {
+      state.waiting -= 1;
+      ended.abort();
+    }
+  }
+
+  /** Undefined once the caller has left, so that nothing is run for it. */
+  async #wait(
+    plugin: Plugin,
+    state: State,
+    { reference, signal }: { reference: Reference; signal: AbortSignal },
+  ): Promise<Keyring | undefined> {
+    while (!signal.aborted) {
       const known = this.#known(state, reference);
       if (known !== undefined) return known;
       // Whoever waited looks again before it starts a process of its own.
       state.running ??= this.#ask(plugin, state, reference).finally(() => delete state.running);
       await state.running;
     }
+    return undefined;
   }
 
   #state(plugin: Plugin): State {
@@ -75,7 +107,7 @@ export class ExecCredentials {
     const known = this.#states.get(key);
     if (known !== undefined) return known;
     const answers = new LRUCache<string, Keyring>({ max: MAX_ANSWERS, perf: this.#clock, ttlResolution: 0, ttl: MIN_KEEP_MS });
-    const state = { answers, ranAt: 0 };
+    const state = { answers, ranAt: 0, waiting: 0 };
     this.#states.set(key, state);
     return state;
   }
@@ -100,6 +132,13 @@ export class ExecCredentials {
       state.failure = { problem: `credential provider ${plugin.command}: ${answer}`, until: state.ranAt + FAILED_MS };
     else state.answers.set(CACHE_KEYS[answer.cacheKeyType](reference), answer.keyring, { ttl: answer.keepMs });
   }
+}
+
+function late({ command }: Plugin, { registry }: Reference): RegistryError {
+  return new RegistryError(
+    `registry ${registry} was not asked, because credential provider ${command} has not answered yet; the next Pod may find the answer`,
+    { outcome: 'budget-exceeded', host: registry },
+  );
 }
 
 function keysOf(reference: Reference): string[] {

@@ -4,7 +4,9 @@ import type { ImageConfig, ManifestFact, ReferrersFact, RegistryPort } from '../
 import type { Metrics } from '../observe/metrics.js';
 import type { Breaker } from './breaker.js';
 import type { Egress } from './egress.js';
+import { UnreachableError } from './http-failure.js';
 import type { RateLimits } from './rate-limit.js';
+import { askerOf, partOf, senderOf } from './target.js';
 import type { HostOptions, HostPort } from './target.js';
 
 export interface GuardOptions {
@@ -14,7 +16,22 @@ export interface GuardOptions {
   metrics: Metrics;
 }
 
-/** Puts the breaker in front of each host: those that fail or limit are not asked for a while, and the answer says since when and why. */
+/** What can be left alone, from narrow to wide: keys of the breaker. */
+interface Scopes {
+  host: string;
+  isMirror: boolean;
+  /** The images of one project, for one asker. */
+  part: string;
+  /** All that one asker wants of a host. */
+  asker: string;
+  whole: string;
+}
+
+/**
+ * Puts the breaker in front of registries: what fails or limits is not asked for a while, and the answer says for how long and why. A
+ * tenant can name images that fail and bring credentials that are limited, so a failure counts against a whole host only where no
+ * connection came about, a limit only against the credential that met it, and the rest against a project until several fail.
+ */
 export class GuardedRegistry implements RegistryPort, HostPort {
   readonly #inner: HostPort;
   readonly #options: GuardOptions;
@@ -36,50 +53,102 @@ export class GuardedRegistry implements RegistryPort, HostPort {
     return this.#call(reference, options, () => this.#inner.referrers(reference, digest, options));
   }
 
-  async #call<T>({ registry }: Reference, { mirror }: HostOptions, call: () => Promise<T>): Promise<T> {
+  async #call<T>(reference: Reference, options: HostOptions, call: () => Promise<T>): Promise<T> {
     // First, so that hosts which tenants make up get neither a breaker nor a metric.
-    this.#options.egress.registry(registry);
-    const host = mirror?.host ?? registry;
-    const refused = this.#options.limits.wait(host) ?? this.#options.breaker.enter(host);
-    if (refused !== undefined) {
-      const seconds = Math.ceil(refused.waitMs / 1000);
-      throw new RegistryError(`registry ${host} is left alone for ${seconds} s more: ${refused.cause}`, {
-        outcome: 'circuit-open',
-        host,
-        retryAfterMs: refused.waitMs,
-      });
-    }
+    const target = options.mirror ?? this.#options.egress.registry(reference.registry);
+    const asker = askerOf(options, target);
+    const scopes: Scopes = {
+      host: target.host,
+      isMirror: options.mirror !== undefined,
+      part: `${target.host} ${asker} ${partOf(reference)} `,
+      asker: `${target.host} ${asker} `,
+      whole: `${target.host} `,
+    };
+    this.#enter(scopes, senderOf(options, target) === 'pod', reference);
     try {
       const value = await call();
-      this.#options.breaker.succeed(host);
+      this.#succeed(scopes);
       return value;
     } catch (error) {
-      this.#learn(host, error, mirror !== undefined);
+      this.#learn(scopes, error);
       throw error;
     } finally {
-      this.#show(host);
+      this.#show(scopes);
     }
+  }
+
+  /** Throws where a pause is not over; what was entered before is given back then. */
+  #enter(scopes: Scopes, byPod: boolean, reference: Reference): void {
+    const { breaker, limits } = this.#options;
+    const withCredential = byPod ? ' with this credential' : '';
+    const limited = limits.wait(scopes.asker);
+    if (limited !== undefined) throw leftAlone(scopes.host, withCredential, limited);
+    const steps: [string, string][] = [
+      [scopes.part, ` with images of ${partOf(reference)}`],
+      [scopes.asker, withCredential],
+      [scopes.whole, ''],
+    ];
+    for (const [i, [key, where]] of steps.entries()) {
+      const refused = breaker.enter(key);
+      if (refused === undefined) continue;
+      for (const [entered] of steps.slice(0, i)) breaker.abandon(entered);
+      throw leftAlone(scopes.host, where, refused);
+    }
+  }
+
+  #succeed({ part, asker, whole }: Scopes): void {
+    for (const key of [part, asker, whole]) this.#options.breaker.succeed(key);
   }
 
   /** An answer of any kind closes the breaker; a caller that gave up, or one that was not let through, says nothing about the host. */
-  #learn(host: string, error: unknown, isMirror: boolean): void {
-    const { breaker } = this.#options;
+  #learn(scopes: Scopes, error: unknown): void {
     if (!(error instanceof RegistryError) || error.outcome === 'budget-exceeded' || error.outcome === 'circuit-open')
-      breaker.abandon(host);
-    else if (isHostFailure(error)) {
-      const askedMs = error.retryAfterMs === undefined ? {} : { askedMs: error.retryAfterMs };
-      breaker.fail(host, { cause: error.message, atOnce: isMirror || error.status === 429, ...askedMs });
-    } else breaker.succeed(host);
+      this.#abandon(scopes);
+    else if (isFailure(error)) this.#fail(scopes, error);
+    else this.#succeed(scopes);
   }
 
-  #show(host: string): void {
-    const help = 'Whether requests to a listed registry or a mirror are let through: 0 closed, 1 half-open, 2 open.';
-    const value = { closed: 0, 'half-open': 1, open: 2 }[this.#options.breaker.state(host)];
-    this.#options.metrics.gauge('harbinger_registry_breaker_state', help, ['host']).set({ host }, value);
+  #fail(scopes: Scopes, error: RegistryError): void {
+    const { part, asker, whole, isMirror } = scopes;
+    const { breaker } = this.#options;
+    const cause = error.message;
+    const asked = error.retryAfterMs === undefined ? {} : { askedMs: error.retryAfterMs };
+    if (error instanceof UnreachableError) breaker.fail(whole, { cause, atOnce: isMirror });
+    else if (error.status === 429) breaker.fail(asker, { cause, atOnce: true, ...asked });
+    else {
+      breaker.fail(part, { cause, atOnce: isMirror, ...asked });
+      breaker.fail(asker, { cause, witness: part });
+    }
+    if (error.status !== undefined) breaker.succeed(whole);
+    // Trials that this call had in the other scopes are given back.
+    this.#abandon(scopes);
+  }
+
+  #abandon({ part, asker, whole }: Scopes): void {
+    for (const key of [part, asker, whole]) this.#options.breaker.abandon(key);
+  }
+
+  /** Without the credentials of Pods: what those meet is no matter of whoever runs the registry. */
+  #show({ host, whole }: Scopes): void {
+    const { breaker, metrics } = this.#options;
+    const help =
+      'Whether requests to a listed registry or a mirror, or to a part of it, are let through: 0 closed, 1 half-open, 2 open.';
+    const states = [breaker.state(whole), ...['own', 'anybody'].map((asker) => breaker.worst(`${whole}${asker} `))];
+    const value = Math.max(...states.map((state) => ({ closed: 0, 'half-open': 1, open: 2 })[state]));
+    metrics.gauge('harbinger_registry_breaker_state', help, ['host']).set({ host }, value);
   }
 }
 
+function leftAlone(host: string, where: string, { cause, waitMs }: { cause: string; waitMs: number }): RegistryError {
+  const seconds = Math.ceil(waitMs / 1000);
+  return new RegistryError(`registry ${host} is left alone${where} for ${seconds} s more: ${cause}`, {
+    outcome: 'circuit-open',
+    host,
+    retryAfterMs: waitMs,
+  });
+}
+
 /** One image that is unusable says nothing of its registry: else a tenant could name five of those and cut off everyone. */
-function isHostFailure({ outcome, status }: RegistryError): boolean {
+function isFailure({ outcome, status }: RegistryError): boolean {
   return outcome === 'registry-error' && (status === undefined || status === 429 || status >= 500);
 }

@@ -19,6 +19,9 @@ export interface Circumstances {
   namedBy?: number;
 }
 
+/** No connection to a registry came about, whatever it was to be asked. */
+export class UnreachableError extends RegistryError {}
+
 /** The failure of an exchange in words that name the host, the cause and the way out. */
 export function explain(error: unknown, at: Circumstances): RegistryError {
   if (error instanceof RegistryError) return error;
@@ -35,7 +38,8 @@ export function explain(error: unknown, at: Circumstances): RegistryError {
   const cause = rootCause(error);
   // An address that is refused says nothing about the registry, or one image with a bad redirect would cut off all others.
   const status = cause.code === REFUSED && at.namedBy !== undefined ? { status: at.namedBy } : {};
-  return new RegistryError(`${who} ${inWords(cause, received)}`, { outcome: 'registry-error', host, ...status });
+  const Kind = at.namedBy === undefined && UNREACHABLE.test(cause.code ?? '') ? UnreachableError : RegistryError;
+  return new Kind(`${who} ${inWords(cause, received)}`, { outcome: 'registry-error', host, ...status });
 }
 
 /** A body that is longer than anything that is needed; the rest of it was not read. */
@@ -58,18 +62,25 @@ function rootCause(error: unknown): NodeJS.ErrnoException {
   return cause;
 }
 
+const [UNKNOWN_NAME, NO_CONNECTION, UNTRUSTED, NO_TLS] = [
+  /^ENOTFOUND$|^EAI_/,
+  /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/,
+  /^(UNABLE_TO|SELF_SIGNED|DEPTH_ZERO|CERT_|ERR_TLS_CERT)/,
+  /^(EPROTO|ERR_SSL)/,
+];
+const UNREACHABLE = new RegExp(
+  [UNKNOWN_NAME, NO_CONNECTION, UNTRUSTED, NO_TLS, new RegExp(`^${REFUSED}$`)].map(({ source }) => source).join('|'),
+);
+
 /** What to say of an error code; the first that matches. */
 const WORDS: readonly (readonly [RegExp, (code: string) => string])[] = [
-  [/^ENOTFOUND$|^EAI_/, () => 'cannot be found: its name has no address; check the name and the cluster DNS'],
+  [UNKNOWN_NAME, () => 'cannot be found: its name has no address; check the name and the cluster DNS'],
   [
-    /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/,
+    NO_CONNECTION,
     (code) => `cannot be reached (${code}); see whether it is up and whether network policies let Harbinger reach it`,
   ],
-  [
-    /^(UNABLE_TO|SELF_SIGNED|DEPTH_ZERO|CERT_|ERR_TLS_CERT)/,
-    (code) => `has a certificate that is not trusted (${code}); set caFile for it under registries`,
-  ],
-  [/^(EPROTO|ERR_SSL)/, () => 'does not speak TLS; set plainHTTP: true for it under registries if that is right'],
+  [UNTRUSTED, (code) => `has a certificate that is not trusted (${code}); set caFile for it under registries`],
+  [NO_TLS, () => 'does not speak TLS; set plainHTTP: true for it under registries if that is right'],
   [/^HPE_/, (code) => `does not speak HTTP (${code}); check host and port`],
 ];
 /** The connection ended early; how it is reported depends on where undici was. */

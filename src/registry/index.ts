@@ -4,16 +4,13 @@ import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
 import { Breaker } from './breaker.js';
-import { CachedRegistry } from './cache.js';
 import { RegistryClient } from './client.js';
 import { Egress } from './egress.js';
-import { GuardedRegistry } from './guard.js';
-import { MirroredRegistry } from './mirrors.js';
+import { inLayers } from './layers.js';
 import { OwnCredentials } from './own-credentials.js';
 import { ReferrerPusher } from './push.js';
 import type { RegistryWriter } from './push.js';
 import { RateLimits } from './rate-limit.js';
-import { SlottedRegistry } from './slots.js';
 
 export interface RegistryDeps {
   log: Log;
@@ -35,11 +32,11 @@ export function createRegistry(
   const { log, metrics, clock } = deps;
   const egress = new Egress(config.registries);
   const limits = new RateLimits({ clock, metrics });
-  const client = new RegistryClient({ egress, limits, metrics, clock, log, own: new OwnCredentials(log, clock) });
+  const own = new OwnCredentials(log, clock);
+  const client = new RegistryClient({ egress, limits, metrics, clock, log, own });
   const { maxRegistryCalls: total = 128, maxRegistryCallsPerHost: perHost = 32 } = config.budgets ?? {};
-  const slotted = new SlottedRegistry(client, { limits: { total, perHost }, clock, metrics });
-  const guarded = new GuardedRegistry(slotted, { egress, breaker: new Breaker(clock), limits, metrics });
-  const cached = new CachedRegistry(new MirroredRegistry(guarded, { egress, log }), { clock, metrics });
+  const slots = { total, perHost };
+  const cached = inLayers(client, { egress, own, limits, breaker: new Breaker(clock), slots, log, metrics, clock });
   const pusher = new ReferrerPusher(client.session);
   return {
     manifest: (reference, options) => cached.manifest(reference, options),

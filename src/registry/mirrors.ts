@@ -53,7 +53,8 @@ export class MirroredRegistry implements RegistryPort {
         const answer = await call({ ...options, mirror });
         if (suffices(answer)) return answer;
       } catch (error) {
-        if (!(error instanceof RegistryError) || error.outcome === 'budget-exceeded') throw error;
+        // A mirror that has no turn to give is no reason to leave its registry unasked; a caller that left is.
+        if (!(error instanceof RegistryError) || options.signal?.aborted === true) throw error;
         this.#log.debug({ registry, mirror: mirror.host, problem: error.message }, 'a mirror did not serve');
       }
     }

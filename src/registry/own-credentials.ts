@@ -40,7 +40,10 @@ export class OwnCredentials implements OwnSource {
     this.#exec = new ExecCredentials(clock);
   }
 
-  /** Never throws: without a credential the registry is asked all the same, as the image may be public. */
+  /**
+   * Without a credential the registry is asked all the same, as the image may be public. Throws RegistryError (`budget-exceeded`) where a
+   * plugin does not answer in time: what the registry says without one would be taken for a denial.
+   */
   async get(registry: RegistryConfig, reference: Reference, renew = false): Promise<Own> {
     const { dockerConfigFile, exec } = registry.credential ?? {};
     if (dockerConfigFile !== undefined)

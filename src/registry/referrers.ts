@@ -8,12 +8,13 @@ import type { Descriptor, ReferrersFact } from '../images/registry-port.js';
 import type { Clock } from '../observe/clock.js';
 import { nextLink } from './link.js';
 import type { Ask, Reply, Session } from './session.js';
+import { partOf } from './target.js';
 import type { HostOptions } from './target.js';
 import { verifiedDigest } from './verify.js';
 
-/** How long a registry is not asked for its referrers API again after it showed that it has none. */
+/** How long a project of a registry is not asked for referrers again after it showed that it has no API. */
 const UNSUPPORTED_MS = 5 * 60_000;
-const MAX_HOSTS = 1000;
+const MAX_REMEMBERED = 1000;
 /** Bounds of one list; who can push to a repository decides how long it is. */
 const MAX_PAGES = 20;
 const MAX_ENTRIES = 2000;
@@ -28,7 +29,7 @@ export class ReferrersReader {
 
   constructor(session: Session, clock: Clock) {
     this.#session = session;
-    this.#unsupported = new LRUCache({ max: MAX_HOSTS, ttl: UNSUPPORTED_MS, perf: clock, ttlResolution: 0 });
+    this.#unsupported = new LRUCache({ max: MAX_REMEMBERED, ttl: UNSUPPORTED_MS, perf: clock, ttlResolution: 0 });
   }
 
   /** A registry that cannot tell is an answer; one that fails, denies or limits is a RegistryError. */
@@ -44,7 +45,9 @@ export class ReferrersReader {
   }
 
   async #api(host: string, base: Omit<Ask, 'path'>, digest: string): Promise<ApiAnswer> {
-    const remembered = this.#unsupported.get(host);
+    // A project that answers oddly must not hide the referrers of the others.
+    const key = `${host} ${partOf(base.reference)}`;
+    const remembered = this.#unsupported.get(key);
     if (remembered !== undefined) return { absent: remembered };
     const accept = MEDIA_TYPE.ociIndex;
     const entries: Descriptor[] = [];
@@ -55,7 +58,7 @@ export class ReferrersReader {
         return { entries: entries.slice(0, MAX_ENTRIES), cut: true };
       const reply: Reply = await this.#session.ask({ ...base, path, accept });
       const found = reply.status === 200 ? referrerEntries(reply.body.toString('utf8')) : undefined;
-      if (found === undefined) return this.#absent(host, reply);
+      if (found === undefined) return this.#absent(host, key, reply);
       entries.push(...found);
       bytes += reply.body.length;
       path = nextPage(reply);
@@ -63,12 +66,12 @@ export class ReferrersReader {
     return { entries, cut: false };
   }
 
-  #absent(host: string, reply: Reply): ApiAnswer {
+  #absent(host: string, key: string, reply: Reply): ApiAnswer {
     const { status } = reply;
     if (isReferrersFailure(status)) throw reply.failure();
     const absent = referrersAbsent(host, status);
     // 404 may be about the repository, so it says nothing about others.
-    if (status !== 404) this.#unsupported.set(host, absent);
+    if (status !== 404) this.#unsupported.set(key, absent);
     return { absent };
   }
 

@@ -2,7 +2,6 @@ import type { RegistryConfig } from '../config/schema.js';
 import { fingerprint } from '../images/credential-chain.js';
 import type { Reference } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
-import type { Credential } from '../images/registry-port.js';
 import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
@@ -16,6 +15,7 @@ import type { Answer, Purpose, Send } from './http.js';
 import type { Own, OwnSource } from './own-credentials.js';
 import type { RateLimits } from './rate-limit.js';
 import { errorOf } from './status.js';
+import { askerOf, senderOf } from './target.js';
 import type { HostOptions } from './target.js';
 import { Warnings } from './warnings.js';
 
@@ -104,18 +104,15 @@ export class Session {
   }
 
   /** What Harbinger alone may read is not told to a Pod where the configuration says so. */
-  async #own({ reference, credential, mirror, anonymous, forPod = false }: Ask, host: RegistryConfig): Promise<Own> {
-    if (anonymous === true) return {};
-    if (mirror === undefined && credential !== undefined) return {};
-    const byPod = forPod || credential !== undefined;
-    if (byPod && host.credential?.forPods === false)
-      return { problem: "Harbinger's own is not used for Pods (credential.forPods is false)" };
-    return this.#options.own.get(host, reference);
+  async #own(ask: Ask, host: RegistryConfig): Promise<Own> {
+    const sender = senderOf(ask, host);
+    if (sender === 'own') return this.#options.own.get(host, ask.reference);
+    return sender === 'not-for-pods' ? { problem: "Harbinger's own is not used for Pods (credential.forPods is false)" } : {};
   }
 
   /** A denial by a token service is thrown where one by a registry is an answer; here both can be looked at. */
   async #attempt(ask: Ask, host: RegistryConfig, own: Own): Promise<Reply | { error: RegistryError }> {
-    const credential = credentialOf(ask, own);
+    const credential = senderOf(ask, host) === 'pod' ? ask.credential : own.credential;
     const request: AuthRequest = {
       registry: host,
       repository: ask.reference.repository,
@@ -157,7 +154,7 @@ export class Session {
         purpose,
         headers: headersOf(ask, own ? authorization : undefined),
       });
-      if (own) this.#learn(host.host, answer);
+      if (own) this.#learn(ask, host, answer);
       const location = answer.status >= 300 && answer.status < 400 ? answer.headers['location'] : undefined;
       if (location === undefined || ask.write !== undefined)
         return { ...answer, url, failure: () => failureOf(answer, ask, request) };
@@ -191,16 +188,11 @@ export class Session {
     };
   }
 
-  #learn(host: string, { headers }: Answer): void {
-    this.#warnings.pass(host, headers['warning']);
-    this.#options.limits.learn(host, headers);
+  #learn(ask: Ask, host: RegistryConfig, { headers }: Answer): void {
+    this.#warnings.pass(host.host, headers['warning']);
+    const shown = senderOf(ask, host) === 'own' ? host.host : undefined;
+    this.#options.limits.learn(`${host.host} ${askerOf(ask, host)} `, headers, shown);
   }
-}
-
-/** The credential of a Pod is for the registry that its secret names: a mirror never sees it. */
-function credentialOf({ credential, mirror, anonymous }: Ask, own: Own): Credential | undefined {
-  if (anonymous === true) return undefined;
-  return mirror === undefined ? (credential ?? own.credential) : own.credential;
 }
 
 function headersOf({ accept, write }: Ask, authorization: string | undefined): Record<string, string> {

@@ -8,7 +8,10 @@ import { OwnCredentials } from '../../../src/registry/own-credentials.js';
 import type { Plugin, PluginResult } from '../../../src/registry/plugin.js';
 import { runPlugin } from '../../../src/registry/plugin.js';
 import { credentialsFor } from '../../../src/images/pull-secret.js';
-import { TestClock, listed, ref, silent, spokenLog } from './support.js';
+import type { RegistryConfig } from '../../../src/config/schema.js';
+import type { Reference } from '../../../src/images/reference.js';
+import { manifestBody } from '../images/support.js';
+import { RegistryDouble, TestClock, closeClients, failure, listed, ref, silent, spokenLog, stackOf } from './support.js';
 
 let directory: string;
 beforeEach(async () => {
@@ -167,6 +170,82 @@ describe('answers are kept', () => {
     await get('r.example.com/a:1', true);
     await get('r.example.com/b:1', true);
     expect(asked).toHaveLength(2);
+  });
+});
+
+describe('waiting for a plugin', () => {
+  /** A plugin whose runs end when told to, and time that passes when told to. */
+  function held(more: object = {}) {
+    const timers: (() => void)[] = [];
+    const clock = Object.assign(new TestClock(), {
+      setTimeout: (fn: () => void) => ({ cancel: () => undefined, at: timers.push(fn) }),
+    });
+    const runs: { image: string; end: () => void }[] = [];
+    const run = (_: Plugin, input: string): Promise<PluginResult> =>
+      new Promise((resolve) => {
+        runs.push({ image: (JSON.parse(input) as { image: string }).image, end: () => resolve(ok(more)) });
+      });
+    const exec = new ExecCredentials(clock, run);
+    const plugin: Plugin = { command: '/p', args: [], env: {}, timeoutSeconds: 1 };
+    const pass = (): void => {
+      for (const fire of timers.splice(0)) fire();
+    };
+    return { exec, plugin, clock, runs, pass, get: (image: string) => exec.get(plugin, ref(image)) };
+  }
+
+  test('ends after the time of one run, with an outcome that is not remembered, and runs nothing for who left', async () => {
+    const { runs, pass, get } = held({ cacheKeyType: 'Image' });
+    const first = get('r.example.com/a:1');
+    const behind = get('r.example.com/b:1');
+    pass();
+    for (const waiting of [first, behind])
+      expect(await failure(waiting)).toMatchObject({
+        outcome: 'budget-exceeded',
+        message: expect.stringContaining('credential provider /p has not answered yet'),
+      });
+    runs[0]?.end();
+    await new Promise(setImmediate);
+    expect(runs.map(({ image }) => image)).toEqual(['r.example.com/a']);
+    // The run went on: its answer serves the next.
+    expect((await get('r.example.com/a:1')).entries).toHaveLength(1);
+  });
+
+  test('is for so many at once, and the others are told at once', async () => {
+    const { runs, get } = held();
+    const all = Array.from({ length: 2001 }, (_, i) => get(`r.example.com/a${i}:1`));
+    expect(await failure(all.at(-1)!)).toMatchObject({ outcome: 'budget-exceeded' });
+    runs[0]?.end();
+    expect((await Promise.all(all.slice(0, -1))).every(({ entries }) => entries.length === 1)).toBe(true);
+  });
+
+  test('takes no turn that an image of another registry could have', async () => {
+    const { exec, plugin, runs } = held();
+    const other = await RegistryDouble.start((_, response) =>
+      response.writeHead(200).end(JSON.stringify(manifestBody({ name: 'x' }))),
+    );
+    try {
+      const slow = listed('r.example.com', { credential: { exec: plugin, forPods: true } });
+      const get = async ({ host }: RegistryConfig, reference: Reference): Promise<object> => {
+        if (host === slow.host) await exec.get(plugin, reference);
+        return {};
+      };
+      const { port } = stackOf({
+        registries: [slow, listed(other.host)],
+        own: { get },
+        slots: { total: 2, perHost: 2 },
+        resolve: () => Promise.resolve([]),
+      });
+      const waiting = Array.from({ length: 10 }, (_, i) => port.manifest(ref(`r.example.com/a:${i}`)));
+      await new Promise(setImmediate);
+      expect(await port.manifest(ref(`${other.host}/a:1`))).toMatchObject({ kind: 'manifest' });
+      runs[0]?.end();
+      await Promise.allSettled(waiting);
+      // The twin: they did wait for the plugin.
+      expect(runs).toHaveLength(1);
+    } finally {
+      await closeClients();
+      await other.stop();
+    }
   });
 });
 

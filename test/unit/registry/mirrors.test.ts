@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { notYet, until } from '../../cluster/until.js';
 import { OCI, OCI_INDEX, bodyDigest, digestOf, manifestBody } from '../images/support.js';
 import { RegistryDouble, closeClients, failure, listed, ref, stackOf } from './support.js';
 import type { Handler } from './support.js';
@@ -72,11 +73,28 @@ describe('mirrors', () => {
     mirrors[0]!.handler = () => undefined;
     for (const tag of ['1', '2', '3']) await port.manifest(image(`a/b:${tag}`));
     expect(mirrors.map(({ lines }) => lines.length)).toEqual([1, 3]);
-    expect(breaker.state(hosts()[0]!)).toBe('open');
-    expect(breaker.state(registry.host)).toBe('closed');
+    expect(breaker.worst(`${hosts()[0]} `)).toBe('open');
+    expect(breaker.worst(`${registry.host} `)).toBe('closed');
     clock.advance(15_000);
     await port.manifest(image('a/b:4'));
     expect(mirrors[0]!.lines).toHaveLength(2);
+  });
+
+  test('that have no turn to give do not hide their registry', async () => {
+    const slots = { total: 8, perHost: 2 };
+    const registries = [listed(registry.host, { mirrors: hosts().slice(0, 1) }), listed(hosts()[0]!)];
+    const { port, clock } = stackOf({ registries, timeoutMs: 1500, slots });
+    const held: (() => void)[] = [];
+    mirrors[0]!.handler = (_, response) => void held.push(() => response.writeHead(404).end());
+    const asked = Array.from({ length: 20 }, (_, i) => port.manifest(image(`a/b:${i}`)));
+    await until('both turns of the mirror to be taken', () => held.length === 2 || notYet(`${held.length}`));
+    // The others have waited longer than any admission when the mirror answers at last.
+    clock.advance(2_501);
+    for (const end of held) end();
+    const found = await Promise.all(asked);
+    expect(new Set(found.map(({ digest }) => digest))).toEqual(new Set([bodyDigest(own!)]));
+    expect(mirrors[0]!.lines).toHaveLength(2);
+    expect(registry.lines).toHaveLength(20);
   });
 
   test('end with what the registry itself says', async () => {

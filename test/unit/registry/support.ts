@@ -12,14 +12,13 @@ import { createLog } from '../../../src/observe/log.js';
 import type { Log } from '../../../src/observe/log.js';
 import { Metrics } from '../../../src/observe/metrics.js';
 import { Breaker } from '../../../src/registry/breaker.js';
-import { CachedRegistry } from '../../../src/registry/cache.js';
 import { RegistryClient } from '../../../src/registry/client.js';
 import { Egress } from '../../../src/registry/egress.js';
 import type { Resolve } from '../../../src/registry/egress.js';
-import { GuardedRegistry } from '../../../src/registry/guard.js';
-import { MirroredRegistry } from '../../../src/registry/mirrors.js';
+import { inLayers } from '../../../src/registry/layers.js';
 import type { OwnSource } from '../../../src/registry/own-credentials.js';
 import { RateLimits } from '../../../src/registry/rate-limit.js';
+import type { SlotLimits } from '../../../src/registry/slots.js';
 
 export type Handler = (request: IncomingMessage, response: ServerResponse, url: URL) => void;
 
@@ -101,6 +100,10 @@ export interface ClientParts {
 
 export const silent = createLog({ level: 'silent', name: 'test' });
 
+const ownOf = (credential: Credential | undefined): OwnSource => ({
+  get: () => Promise.resolve(credential === undefined ? {} : { credential }),
+});
+
 const open = new Set<RegistryClient>();
 
 /** For afterEach: a failed test must not leave connections that keep the run alive. */
@@ -124,7 +127,7 @@ export function clientOf({
     egress: new Egress(registries),
     metrics,
     clock,
-    own: own ?? { get: () => Promise.resolve(credential === undefined ? {} : { credential }) },
+    own: own ?? ownOf(credential),
     limits: limits ?? new RateLimits({ clock, metrics }),
     log,
     timeoutMs,
@@ -143,15 +146,16 @@ export interface Stack {
 }
 
 /** All that a process puts in front of registries, on a clock that stands still and with jitter of a known size. */
-export function stackOf(parts: Omit<ClientParts, 'clock' | 'metrics'> & { random?: () => number }): Stack {
+export function stackOf(parts: Omit<ClientParts, 'clock' | 'metrics'> & { random?: () => number; slots?: SlotLimits }): Stack {
   const [clock, metrics] = [new TestClock(), new Metrics()];
   const limits = new RateLimits({ clock, metrics });
   const egress = new Egress(parts.registries);
   const breaker = new Breaker(clock, parts.random ?? (() => 0));
-  const client = clientOf({ ...parts, clock, metrics, limits });
-  const guarded = new GuardedRegistry(client, { egress, breaker, limits, metrics });
-  const mirrored = new MirroredRegistry(guarded, { egress, log: parts.log ?? silent });
-  return { port: new CachedRegistry(mirrored, { clock, metrics }), client, breaker, clock, metrics };
+  const own = parts.own ?? ownOf(parts.credential);
+  const client = clientOf({ ...parts, own, clock, metrics, limits });
+  const { slots = { total: 128, perHost: 32 }, log = silent } = parts;
+  const port = inLayers(client, { egress, own, limits, breaker, slots, log, metrics, clock });
+  return { port, client, breaker, clock, metrics };
 }
 
 /** A log whose lines are kept. */

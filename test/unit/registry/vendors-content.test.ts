@@ -268,7 +268,7 @@ describe('referrers', () => {
     double.handler = routes({ '/referrers/': send(400) });
     const { client, clock } = stack();
     expect(await client.referrers(image(), SUBJECT)).toMatchObject({ how: 'unsupported', referrers: [] });
-    await client.referrers(image('other:1'), digestOf('second'));
+    await client.referrers(image('a/other:1'), digestOf('second'));
     const asked = (): number => double.lines.filter((line) => line.includes('/referrers/')).length;
     expect(asked()).toBe(1);
     clock.advance(5 * 60_000 + 1);
