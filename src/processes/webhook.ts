@@ -10,6 +10,7 @@ import type { Log } from '../observe/log.js';
 import { createLog } from '../observe/log.js';
 import { Metrics } from '../observe/metrics.js';
 import { onShutdown } from '../observe/shutdown.js';
+import type { Scope } from '../rewrite/scope.js';
 import { createRegistry } from '../registry/index.js';
 import { VERSION } from '../version.js';
 import { Answers } from '../webhook/answers.js';
@@ -69,7 +70,7 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
     metrics: admission,
     log,
   });
-  const certs = createCerts(options, { client, log, metrics, server });
+  const certs = createCerts(options, { client, log, metrics, server, scope: () => settings.current.scope });
   const events = new EventRecorder({ client, controller: `${GROUP}/webhook`, instance: options.identity, clock, log, metrics });
   const watchdog = new Watchdog({
     client,
@@ -116,11 +117,12 @@ interface CertParts {
   log: Log;
   metrics: Metrics;
   server: AdmissionServer;
+  scope: () => Scope;
 }
 
 function createCerts(
   options: WebhookOptions,
-  { client, log, metrics, server }: CertParts,
+  { client, log, metrics, server, scope }: CertParts,
 ): { keeper: CertKeeper; start(): void; stop(): Promise<void> } {
   const clock = systemClock;
   const secret = { namespace: options.namespace, name: options.caSecret };
@@ -145,6 +147,7 @@ function createCerts(
     configurationName,
     names: options.servingName,
     leafValidityMs: options.leafValidity,
+    scope,
     clock,
     log,
     onLeaf: (leaf) => {

@@ -2,12 +2,14 @@ import type { X509Certificate } from 'node:crypto';
 import { at, records, string } from '../../api/json.js';
 import type { PatchOp } from '../../kube/port.js';
 import type { RawObject } from '../../kube/reflector.js';
+import { selectedBy } from './selector.js';
+import type { Selected } from './selector.js';
 import { notAfterOf, readBundle } from './x509.js';
 
 /** The part of a MutatingWebhookConfiguration that this process looks after. */
 export interface WebhookView {
   name: string;
-  webhooks: readonly { name: string; caBundle: string }[];
+  webhooks: readonly { name: string; caBundle: string; selected: Selected }[];
 }
 
 /** Authorities that are kept at most; older ones go first. */
@@ -17,6 +19,7 @@ export function webhookView(raw: RawObject): WebhookView {
   const webhooks = records(raw['webhooks']).map((w) => ({
     name: string(w['name']) ?? '',
     caBundle: string(at(w, 'clientConfig')['caBundle']) ?? '',
+    selected: selectedBy(w),
   }));
   return { name: raw.metadata.name, webhooks };
 }

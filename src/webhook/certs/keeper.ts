@@ -3,12 +3,14 @@ import type { KubePort } from '../../kube/port.js';
 import { RESOURCE } from '../../kube/resources.js';
 import type { Clock, Timer } from '../../observe/clock.js';
 import type { Log } from '../../observe/log.js';
+import type { Scope } from '../../rewrite/scope.js';
 import type { AuthorityKeeper } from './authority.js';
 import type { WebhookView } from './ca-bundle.js';
 import { bundlePatch, trusts } from './ca-bundle.js';
 import type { Authority } from './ca-secret.js';
 import type { Leaf } from './leaf.js';
 import { leafRequiresRenewal, signLeaf } from './leaf.js';
+import { selectorProblem } from './selector.js';
 
 export interface CertKeeperOptions {
   client: KubePort;
@@ -19,6 +21,8 @@ export interface CertKeeperOptions {
   /** DNS names and IP addresses under which the API server calls. */
   names: readonly string[];
   leafValidityMs: number;
+  /** Of the configuration of now. */
+  scope: () => Scope;
   clock: Clock;
   log: Log;
   /** Called with each new leaf, the first one included; a throw keeps the old one in force. */
@@ -42,6 +46,8 @@ export class CertKeeper {
   /** Since when the configuration has trusted the current authority, by fingerprint. */
   #trusted: { fingerprint: string; since: number } | undefined;
   #problem: string | undefined = 'no certificate yet';
+  /** What was last said of the selector; said once, not each turn. */
+  #selectorProblem: string | undefined;
   #timer: Timer | undefined;
   #running: Promise<void> | undefined;
   #again = false;
@@ -91,6 +97,7 @@ export class CertKeeper {
     try {
       this.#authority = await this.#options.authority.ensure();
       await this.#alignBundle(this.#authority);
+      this.#watchSelector();
       this.#watchTrust(this.#authority);
       this.#renewLeaf(this.#authority);
       this.#problem = this.#whyNotServing(this.#authority);
@@ -109,6 +116,16 @@ export class CertKeeper {
     if (ops.length === 0) return;
     await client.patch(RESOURCE.mutatingWebhooks, { name }, { type: 'json', ops });
     log.info({ configuration: name, authorities: authority.trusted.length }, 'webhook configuration given our authorities');
+  }
+
+  /** The plain manifests do not follow the scope as the chart does, and a selector that is too narrow looks like a webhook without effect. */
+  #watchSelector(): void {
+    const { configuration, configurationName, scope, log } = this.#options;
+    const webhooks = configuration.get(configurationName)?.webhooks ?? [];
+    const problem = webhooks.map(({ selected }) => selectorProblem(scope(), selected)).find((p) => p !== undefined);
+    if (problem !== undefined && problem !== this.#selectorProblem)
+      log.warn({ configuration: configurationName, problem }, 'namespaceSelector and scope disagree');
+    this.#selectorProblem = problem;
   }
 
   #watchTrust(authority: Authority): void {

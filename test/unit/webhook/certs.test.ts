@@ -166,8 +166,8 @@ describe('the bundle', () => {
     const view = {
       name: 'harbinger',
       webhooks: [
-        { name: 'x', caBundle: good },
-        { name: 'y', caBundle: '' },
+        { name: 'x', caBundle: good, selected: 'labelled' as const },
+        { name: 'y', caBundle: '', selected: 'labelled' as const },
       ],
     };
     expect(bundlePatch(view, a.trusted, NOW)).toEqual([
