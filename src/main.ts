@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { parseDuration } from './api/duration.js';
 import { INSTALL } from './api/names.js';
+import { endWithReader } from './cli/end-with-reader.js';
 import type { ControllerOptions, WebhookOptions } from './processes/options.js';
 import { UsageError } from './processes/usage.js';
 import { VERSION } from './version.js';
@@ -101,7 +102,10 @@ async function program(argv: readonly string[]): Promise<Command> {
     .action(async (options: ControllerOptions) => (await import('./processes/controller.js')).runController(options));
 
   const served = argv[2] === 'webhook' || argv[2] === 'controller';
-  if (!served) (await import('./processes/cli.js')).registerCli(root);
+  if (!served) {
+    endWithReader(process.stdout, (code) => process.exit(code));
+    (await import('./processes/cli.js')).registerCli(root);
+  }
   root
     .command('version')
     .description('print the version')
