@@ -261,7 +261,7 @@ export const harbingerConfig = z
     }),
     scope: z.enum(['LabelledNamespaces', 'AllNamespaces']).default('LabelledNamespaces').meta({
       description:
-        'Namespaces whose Pods the webhook rewrites: those labelled harbinger.dev/accelerate=enabled, or all that are not labelled disabled.',
+        'Namespaces whose Pods the webhook rewrites: those labelled harbinger.dev/accelerate=enabled, or all that are not labelled disabled. The chart changes the namespaceSelector of the webhook configuration with it; with the plain manifests do that yourself (docs/runbook.md).',
     }),
     registries: z
       .array(registry)
