@@ -26,6 +26,8 @@ import {
 
 const TENANT = { name: 'tenant-a', user: 'puller', password: 'correct-horse-battery-staple' };
 const OTHER_TENANT = 'tenant-b';
+/** Annotation of Pods that the other webhook opts out. */
+const OPT_OUT = 'example.com/opt-out';
 
 /** The registry of the cluster behind a door that asks for a user name and a password. */
 async function privateDoor(registry: string): Promise<{ host: string; server: HttpServer }> {
@@ -48,7 +50,10 @@ async function privateDoor(registry: string): Promise<{ host: string; server: Ht
   return { host: `127.0.0.1:${(server.address() as AddressInfo).port}`, server };
 }
 
-/** Another mutating webhook, which adds a container to Pods labelled for it, as meshes do. It comes after ours by its name. */
+/**
+ * Another mutating webhook, which adds a container to Pods labelled for it, as meshes do, and opts those out that ask for it. It comes after
+ * ours by its name.
+ */
 async function injector(image: string): Promise<{ configuration: Draft; server: HttpsServer }> {
   const pki = await Pki.create('injector');
   const pair = pki.issue({ commonName: 'injector', addresses: ['127.0.0.1'] });
@@ -58,7 +63,12 @@ async function injector(image: string): Promise<{ configuration: Draft; server: 
     incoming.on('end', () => {
       const { request } = JSON.parse(Buffer.concat(chunks).toString()) as { request: { uid: string; object: Raw } };
       const there = (request.object['spec'].containers as { name: string }[]).some((c) => c.name === 'injected');
-      const ops = [{ op: 'add', path: '/spec/containers/-', value: { name: 'injected', image } }];
+      const wish = request.object.metadata.annotations?.[OPT_OUT];
+      const optOut = { op: 'add', path: '/metadata/annotations/harbinger.dev~1accelerate', value: 'false' };
+      const ops = [
+        { op: 'add', path: '/spec/containers/-', value: { name: 'injected', image } },
+        ...(wish === undefined ? [] : [optOut]),
+      ];
       const patch = there ? {} : { patchType: 'JSONPatch', patch: Buffer.from(JSON.stringify(ops)).toString('base64') };
       const response = { uid: request.uid, allowed: true, ...patch };
       outgoing.writeHead(200, { 'content-type': 'application/json' });
@@ -171,6 +181,17 @@ describe('details of admission', () => {
     // The control: without the label nothing is injected, and the same image is decided alike.
     const alone = await create(app.source);
     expect(decisionsOf(alone)).toEqual(decisionsOf(admitted).slice(0, 1));
+  });
+
+  test('a Pod that another webhook opts out after us gets its own image back, and nothing of ours stays', async () => {
+    const metadata = { labels: { inject: 'true' }, annotations: { [OPT_OUT]: 'please' } };
+    const admitted = await create(app.source, { metadata });
+    expect((admitted['spec'].containers as { image: string }[]).map((c) => c.image)).toEqual([app.source, side.source]);
+    expect(admitted.metadata.annotations).toMatchObject({ 'harbinger.dev/accelerate': 'false' });
+    expect(decisionsOf(admitted)).toEqual([]);
+    expect(admitted.metadata.labels).toEqual({ inject: 'true' });
+    // The control: our first call had changed it, as the API server noted.
+    expect(await verdictOf(cluster, admitted.metadata.name)).toBe('mutated');
   });
 
   test('image volumes get portable variants where the configuration says so', async () => {
