@@ -1,13 +1,16 @@
-import { mkdirSync, mkdtempSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text as textOf } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { stringify } from 'yaml';
+import { parse, stringify } from 'yaml';
 import type { Draft, Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Images } from '../webhook/ground.js';
 import { ACCELERATED, DECISIONS, NS, namespace, pod, policy, pushPair, pushPlain, untilOutcome } from '../webhook/ground.js';
-import { file, harbinger, json } from './ground.js';
+import { executable, file, harbinger, json } from './ground.js';
 
 interface Op {
   op: string;
@@ -218,6 +221,19 @@ describe('explain by a cluster', () => {
     expect(touched(await admit(cluster, draft))).toEqual(touched(draft as unknown as Raw));
   });
 
+  test('a Pod that names no namespace is taken for one of the namespace of the context, unless -n says otherwise', async () => {
+    const contexts = parse(readFileSync(cluster.kubeconfig, 'utf8')) as { contexts: { context: object }[] };
+    const [only] = contexts.contexts;
+    Object.assign(only?.context ?? {}, { namespace: 'unlabelled' });
+    const kubeconfig = file(directory, 'context.json', contexts);
+    const { namespace: _, ...metadata } = pod(app.source).metadata;
+    const path = file(directory, 'bare.json', { ...pod(app.source), metadata });
+    const seen = async (...more: string[]): Promise<string | undefined> =>
+      (await json<Explained>(['explain', '--pod', path, '--kubeconfig', kubeconfig, ...more])).pods[0]?.unseen;
+    expect(await seen()).toContain('namespace unlabelled is not labelled');
+    expect(await seen('-n', NS)).toBeUndefined();
+  });
+
   test('who may read nothing is told what was not read, and what is assumed', async () => {
     const kubeconfig = cluster.kubeconfigForUser('stranger');
     const config = file(
@@ -277,6 +293,25 @@ describe('explain by a cluster', () => {
       expect(text.out).toContain(`${join(folder, 'a.yaml')}:`);
       expect(text.out).toContain(`-> ${host}/team/app@${app.variantDigest}`);
       expect(text.out).toContain('not looked at: namespace unlabelled is not labelled');
+    });
+
+    test('of a folder without manifests is an error, and of a reader that goes away an end', async () => {
+      const folder = join(directory, 'none');
+      mkdirSync(folder);
+      const empty = await harbinger(['simulate', '-f', folder, '--kubeconfig', cluster.kubeconfig]);
+      expect(empty).toMatchObject({ code: 1, out: '', err: expect.stringContaining('holds no manifest') });
+      const many = file(directory, 'many.yaml', `${stringify(pod('nginx'))}---\n`.repeat(3_000));
+      const child = spawn(
+        process.execPath,
+        [...executable(), 'simulate', '-f', many, '-p', file(directory, 'p.json', policy('mine'))],
+        {
+          env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent' },
+          stdio: ['ignore', 'pipe', 'pipe'],
+        },
+      );
+      child.stdout.once('data', () => child.stdout.destroy());
+      const [err, [code]] = await Promise.all([textOf(child.stderr), once(child, 'exit')]);
+      expect([code, err]).toEqual([141, '']);
     });
 
     test.each([

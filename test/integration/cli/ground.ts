@@ -9,12 +9,17 @@ export interface Ran {
   err: string;
 }
 
+/** First arguments of Node that start the executable. */
+export function executable(): readonly string[] {
+  return [join(repoRoot(), '.out/harbinger.mjs')];
+}
+
 /** Runs the executable as a person would. A proxy of the machine that tests run on, and its kubeconfig, are none of its business. */
 export function harbinger(args: readonly string[], env: Record<string, string> = {}, input = ''): Promise<Ran> {
   return new Promise((resolve) => {
     const child = execFile(
       process.execPath,
-      [join(repoRoot(), '.out/harbinger.mjs'), ...args],
+      [...executable(), ...args],
       { env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', ...env }, maxBuffer: 64 << 20 },
       (error, out, err) => resolve({ code: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, out, err }),
     );

@@ -172,6 +172,18 @@ describe('record', () => {
     expect((await record(source, `${source}-esgz`, '--force')).out).toContain('recorded: ');
   });
 
+  test('a variant of another platform is refused, also where its source has but one', async () => {
+    const source = `${hosts.api}/foreign:1`;
+    await send(await image('foreign'), 'foreign', '1');
+    await send(await image('foreign', { estargz: true, platform: ARM }), 'foreign', '1-esgz');
+    for (const force of [[], ['--force']]) {
+      const refused = await record(source, `${source}-esgz`, ...force);
+      expect(refused).toMatchObject({ code: 1, out: '' });
+      expect(refused.err).toContain('is for linux/arm64, and its source for linux/amd64');
+    }
+    expect(await outcome(source)).not.toBe('accelerated');
+  });
+
   test('a variant that records its source itself needs none', async () => {
     const source = `${hosts.api}/own:1`;
     const { digest } = await image('own');

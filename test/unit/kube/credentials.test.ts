@@ -76,10 +76,11 @@ describe('credentials', () => {
     const path = kubeconfig('https://current');
     const config = JSON.parse(readFileSync(path, 'utf8')) as Record<'clusters' | 'contexts' | 'users', { name: string }[]>;
     config.clusters.push({ name: 'd', cluster: { server: 'https://other' } } as { name: string });
-    config.contexts.push({ name: 'other', context: { cluster: 'd', user: config.users[0]?.name } } as { name: string });
+    const context = { cluster: 'd', user: config.users[0]?.name, namespace: 'research' };
+    config.contexts.push({ name: 'other', context } as { name: string });
     writeFileSync(path, JSON.stringify(config));
-    expect((await Credentials.load(path, Date.now, 'other')).server).toBe('https://other');
-    expect((await Credentials.load(path)).server).toBe('https://current');
+    expect(await Credentials.load(path, Date.now, 'other')).toMatchObject({ server: 'https://other', namespace: 'research' });
+    expect(await Credentials.load(path)).toMatchObject({ server: 'https://current', namespace: undefined });
     await expect(Credentials.load(path, Date.now, 'nope')).rejects.toThrow(/no context "nope"; it has .*other/);
   });
 
