@@ -50,12 +50,13 @@ export function samePlace(a: Place, b: Place): boolean {
  * platform is not known, each one of the index may be picked. More than MAX_CHOICES are cut, which callers have to refuse.
  */
 export function choicesFor(index: ManifestFact, of: Place, listed: readonly Place[]): readonly Choice[] {
-  const known = new Set([of, ...listed].map(keyOf));
   if (of.platform === undefined) return cut(index, groupsOf(index.manifests));
   const exact = choiceFor(index, of);
   if (exact === undefined || exact.images.length === 0) return [];
-  const architecture = architectureOf(of);
-  const others = index.manifests.filter((child) => architectureOf(child) === architecture && !known.has(keyOf(child)));
+  const architecture = of.platform.split('/').slice(0, 2).join('/');
+  const isSame = ({ platform }: Place): boolean => platform === architecture || platform?.startsWith(`${architecture}/`) === true;
+  const known = new Set([of, ...listed.filter(isSame)].map(keyOf));
+  const others = index.manifests.filter((child) => isSame(child) && !known.has(keyOf(child)));
   return [exact, ...cut(index, groupsOf(others))];
 }
 
@@ -120,8 +121,4 @@ function choiceOf({ unplaced = [] }: ManifestFact, group: Group): Choice {
 
 function keyOf({ platform, osVersion = '' }: Place): string {
   return `${platform ?? ''} ${osVersion}`;
-}
-
-function architectureOf({ platform = '' }: Place): string {
-  return platform.split('/').slice(0, 2).join('/');
 }
