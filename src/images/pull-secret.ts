@@ -28,6 +28,10 @@ interface KeyringEntry {
 /** All these keys mean Docker Hub, whose images carry `docker.io`. */
 const HUB_KEYS: ReadonlySet<string> = new Set(['docker.io', 'index.docker.io', 'registry-1.docker.io']);
 
+/** Programs that a file of somebody else names are not run. */
+const HELPER =
+  'it keeps passwords with a helper program (credsStore, credHelpers), which is not asked; write a file with auths, or use a credential provider (exec)';
+
 /** Reads a Secret of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg (`data` is base64). Total. */
 export function parsePullSecret(secret: { type?: string; data?: Record<string, string> }): Keyring {
   const modern = secret.data?.['.dockerconfigjson'];
@@ -41,7 +45,9 @@ export function parsePullSecret(secret: { type?: string; data?: Record<string, s
 export function parseDockerConfig(text: string): Keyring {
   const config = parseObject(text);
   if (config === undefined) return { entries: [], problems: ['it is not a JSON object'] };
-  return keyring(record(config['auths']));
+  const { entries, problems } = keyring(record(config['auths']));
+  const helped = config['credsStore'] !== undefined || config['credHelpers'] !== undefined;
+  return { entries, problems: helped ? [HELPER] : problems };
 }
 
 /** Reads the `auth` map of a kubelet credential provider's answer, whose keys follow the same rules. Total. */

@@ -33,7 +33,21 @@ const MAX_BYTES = 64 * 1024 * 1024;
 type Fact = ManifestFact | ImageConfig | ReferrersFact;
 
 /** An answer or a failure: both are remembered. */
-type Settled = { value: Fact; freshUntil: number } | { error: RegistryError; freshUntil: number };
+type Settled = Answered | { error: RegistryError; freshUntil: number };
+
+interface Answered {
+  value: Fact;
+  freshUntil: number;
+  /** The answer is not given after that. */
+  usableUntil: number;
+  /** Why it could not be asked for anew. */
+  failure?: RegistryError;
+}
+
+interface Kept {
+  entry: Settled;
+  keepMs: number;
+}
 
 interface Call {
   reference: Reference;
@@ -68,8 +82,8 @@ export class CachedRegistry implements RegistryPort {
       ttlResolution: 0,
       ttl: TTL_MS.error,
       ignoreFetchAbort: true,
-      fetchMethod: async (_key, _stale, { options, context }) => {
-        const settled = await this.#settle(context);
+      fetchMethod: async (_key, old, { options, context }) => {
+        const settled = this.#orOld(await this.#settle(context), old);
         options.ttl = settled.keepMs;
         return settled.entry;
       },
@@ -111,7 +125,7 @@ export class CachedRegistry implements RegistryPort {
     const key = `${what} ${asker(call.options)}`;
     const known = fresh ? undefined : this.#cache.get(key);
     this.#questions.inc({ result: fresh ? 'bypass' : known === undefined ? 'miss' : 'hit' });
-    // Old but usable: answer now, ask anew for whoever comes next. A failure of that is remembered like any other.
+    // Old but usable: answer now, ask anew for whoever comes next.
     if (known !== undefined && known.freshUntil < this.#clock.now())
       void this.#cache.fetch(key, { context: call, forceRefresh: true });
     if (known !== undefined) return unwrap(known);
@@ -121,22 +135,40 @@ export class CachedRegistry implements RegistryPort {
       call.reference.registry,
     );
     // Only an entry that was pushed out while it was fetched is missing; its caller still deserves an answer.
-    return unwrap(settled ?? (await this.#settle(call)).entry);
+    const entry = settled ?? (await this.#settle(call)).entry;
+    if (fresh && 'value' in entry && entry.failure !== undefined) throw entry.failure;
+    return unwrap(entry);
   }
 
   /** Failures are remembered like answers, or each Pod of a gang would meet the same failure at full cost. */
-  async #settle({ options, run, immutable }: Call): Promise<{ entry: Settled; keepMs: number }> {
+  async #settle({ options, run, immutable }: Call): Promise<Kept> {
     const { credential, forPod = false, anonymous } = options;
     const whose = { ...(credential === undefined ? {} : { credential }), ...(forPod ? { forPod } : {}) };
     try {
       const value = await run(anonymous === true ? { anonymous } : whose);
       const freshMs = immutable ? TTL_MS.digest : TTL_MS.tag;
-      return { entry: { value, freshUntil: this.#clock.now() + freshMs }, keepMs: freshMs + (immutable ? 0 : TTL_MS.tagStale) };
+      const keepMs = freshMs + (immutable ? 0 : TTL_MS.tagStale);
+      const now = this.#clock.now();
+      return { entry: { value, freshUntil: now + freshMs, usableUntil: now + keepMs }, keepMs };
     } catch (error) {
       if (!(error instanceof RegistryError)) throw error;
       const keepMs = keepFailureMs(error);
       return { entry: { error, freshUntil: this.#clock.now() + keepMs }, keepMs };
     }
+  }
+
+  /**
+   * A failure that says nothing of the image takes no good answer away before its time: half of a gang would get another image than the
+   * rest. That access is denied, or the image gone, does.
+   */
+  #orOld(settled: Kept, old: Settled | undefined): Kept {
+    if ('value' in settled.entry || old === undefined || 'error' in old) return settled;
+    const { error } = settled.entry;
+    const now = this.#clock.now();
+    const keepMs = old.usableUntil - now;
+    if (error.notFound || error.outcome === 'auth-denied' || keepMs <= 0) return settled;
+    // Asked anew as often as without an answer, but not for each Pod.
+    return { entry: { ...old, freshUntil: Math.min(now + TTL_MS.error, old.usableUntil), failure: error }, keepMs };
   }
 }
 

@@ -121,15 +121,7 @@ function manifestOf({ artifactType, annotations, subject: { mediaType, digest, s
 function refusal(reply: Reply, { reference: { registry: host }, subject }: Target): RegistryError {
   const { status } = reply;
   const code = errorCode(reply);
-  if (status === 401 || status === 403)
-    return new RegistryError(
-      `registry ${host} denied writing to ${subject} (${status}); the credential needs the right to push`,
-      {
-        outcome: 'auth-denied',
-        host,
-        status,
-      },
-    );
+  if (status === 401 || status === 403) return reply.failure();
   if (status === 409 || code === 'TAG_INVALID' || /immutable/i.test(reply.body.toString('utf8').slice(0, 4096)))
     return new RegistryError(
       `registry ${host} does not let a tag of ${subject} move (${status}${code === '' ? '' : ` ${code}`}): it has no referrers API, so ` +

@@ -203,12 +203,17 @@ function headersOf({ accept, write }: Ask, authorization: string | undefined): R
   };
 }
 
-function failureOf(answer: Answer, { subject }: Ask, { registry: { host }, credential, problem }: AuthRequest): RegistryError {
+function failureOf(
+  answer: Answer,
+  { subject, write }: Ask,
+  { registry: { host }, credential, problem }: AuthRequest,
+): RegistryError {
   return errorOf(answer, {
     host,
     who: `registry ${host}`,
     anonymous: credential === undefined,
     subject,
+    write: write !== undefined,
     ...(problem === undefined ? {} : { problem }),
   });
 }

@@ -9,13 +9,16 @@ export interface Asked {
   anonymous: boolean;
   /** What was asked for; absent for tokens. */
   subject?: string;
+  /** Something was to be written. */
+  write?: boolean;
   /** Why there is no credential although the configuration names a source of one. */
   problem?: string;
 }
 
 /** What an answer that is no success means. Bodies are not quoted: they may be of any size and hold anything. */
-export function errorOf(answer: Answer, { host, who, anonymous, subject, problem }: Asked): RegistryError {
+export function errorOf(answer: Answer, asked: Asked): RegistryError {
   const { status } = answer;
+  const { host, who, subject } = asked;
   if (status === 404 && subject !== undefined)
     return new RegistryError(`${who} has no ${subject}; check repository, tag and digest`, {
       outcome: 'variant-missing',
@@ -23,7 +26,8 @@ export function errorOf(answer: Answer, { host, who, anonymous, subject, problem
       status,
     });
   if (status === 401 || status === 403) {
-    return new RegistryError(`${who} denied access (${status}) ${whyDenied(anonymous, problem)}`, {
+    const what = asked.write === true ? `writing to ${subject}` : 'access';
+    return new RegistryError(`${who} denied ${what} (${status}) ${whyDenied(asked)}`, {
       outcome: 'auth-denied',
       host,
       status,
@@ -49,8 +53,9 @@ export function errorOf(answer: Answer, { host, who, anonymous, subject, problem
   });
 }
 
-function whyDenied(anonymous: boolean, problem: string | undefined): string {
-  if (!anonymous) return 'with the credential given: see whether it is valid and may read this repository';
+function whyDenied({ anonymous, problem, write }: Asked): string {
+  if (!anonymous)
+    return `with the credential given: see whether it is valid and may ${write === true ? 'push to' : 'read'} this repository`;
   if (problem !== undefined) return `without a credential, because there is none to use: ${problem}`;
   return 'without a credential: give Harbinger one under registries, or the Pod a pull secret';
 }

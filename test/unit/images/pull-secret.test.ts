@@ -207,6 +207,16 @@ describe('kinds of secrets', () => {
   });
 });
 
+test.each(['{"credsStore":"desktop","auths":{"r.example.com":{}}}', '{"credHelpers":{"r.example.com":"ecr-login"}}'])(
+  'a file that leaves passwords to a helper says so: %s',
+  (text) => {
+    expect(parseDockerConfig(text)).toEqual({ entries: [], problems: [expect.stringContaining('credsStore, credHelpers')] });
+    // The twin: what such a file holds itself is used.
+    const auths = { 'other.example.com': { username: 'u', password: 'p' } };
+    expect(parseDockerConfig(JSON.stringify({ ...JSON.parse(text), auths })).entries).toHaveLength(1);
+  },
+);
+
 test('problems never repeat a part of a credential', () => {
   fc.assert(
     fc.property(

@@ -192,7 +192,7 @@ describe('what one tenant can do', () => {
     expect(await metrics.text()).not.toContain('rate_limit_remaining{');
   });
 
-  test('a success from before a pause does not end it', async () => {
+  test('a success from before a pause does not end it', () => {
     const { breaker, clock } = setup();
     breaker.fail('k', { cause: 'limited', atOnce: true, askedMs: 60_000 });
     breaker.succeed('k');

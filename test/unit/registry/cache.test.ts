@@ -99,14 +99,43 @@ describe('answers are remembered', () => {
     expect(await digest()).toBe(bodyDigest(old));
   });
 
-  test('a failure while an old answer is given does not bring the old answer back', async () => {
+  test.each<[string, Partial<RegistryErrorDetails>]>([
+    ['that fails', { status: 500 }],
+    ['that is left alone', { outcome: 'circuit-open' }],
+    ['that had no turn', { outcome: 'budget-exceeded' }],
+  ])('by a registry %s when it is asked anew, until their time is over', async (_, details) => {
     const { clock, port, digest } = setup();
     await digest();
-    port.set(IMAGE, refusal({ status: 500 }));
+    port.set(IMAGE, refusal(details));
     clock.advance(TTL_MS.tag + 1);
+    for (let i = 0; i < 3; i += 1) {
+      expect(await digest()).toBe(bodyDigest(old));
+      await new Promise(setImmediate);
+    }
+    // Not for each of those that ask.
+    expect(port.asked).toHaveLength(2);
+    clock.advance(TTL_MS.error + 1);
     expect(await digest()).toBe(bodyDigest(old));
     await new Promise(setImmediate);
-    expect(await failure(digest())).toMatchObject({ status: 500 });
+    expect(port.asked).toHaveLength(3);
+    // Whoever asks past the cache is told, and takes nothing from the others.
+    expect(await failure(digest({ fresh: true }))).toMatchObject(details);
+    expect(await digest()).toBe(bodyDigest(old));
+    clock.advance(TTL_MS.tagStale);
+    expect(await failure(digest())).toMatchObject(details);
+  });
+
+  test.each<[string, Partial<RegistryErrorDetails>]>([
+    ['access is denied', { outcome: 'auth-denied', status: 401 }],
+    ['the image is gone', { outcome: 'variant-missing', status: 404 }],
+  ])('no longer once %s', async (_, details) => {
+    const { clock, port, digest } = setup();
+    await digest();
+    port.set(IMAGE, refusal(details));
+    clock.advance(TTL_MS.tag + 1);
+    await digest();
+    await new Promise(setImmediate);
+    expect(await failure(digest())).toMatchObject(details);
   });
 });
 

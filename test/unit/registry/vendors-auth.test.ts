@@ -119,6 +119,21 @@ describe('Docker Hub', () => {
   });
 });
 
+test('a token service that limits a credential of a Pod is asked on with those of others', async () => {
+  const limited = { username: 'limited', password: 'p' };
+  const basic = `Basic ${Buffer.from('limited:p').toString('base64')}`;
+  registry({
+    token: (request, ...rest) => json(request.headers.authorization === basic ? 429 : 200, { token: 'good' })(request, ...rest),
+  });
+  const { port } = stack();
+  const ask = (credential?: Credential): Promise<unknown> =>
+    port.manifest(image(), credential === undefined ? {} : { credential });
+  expect(await failure(ask(limited))).toMatchObject({ outcome: 'registry-error', status: 429 });
+  expect(await failure(port.manifest(image('c/d:1'), { credential: limited }))).toMatchObject({ outcome: 'circuit-open' });
+  expect(await ask({ username: 'other', password: 'p' })).toMatchObject({ kind: 'manifest' });
+  expect(await ask()).toMatchObject({ kind: 'manifest' });
+});
+
 describe('GHCR', () => {
   test('R-04: a token service that denies leaves unknown whether the image is there, and is asked once a minute', async () => {
     for (const [status, repository] of [

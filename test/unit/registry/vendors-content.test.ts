@@ -264,6 +264,32 @@ describe('referrers', () => {
     expect(double.lines.filter((line) => line === `PUT /v2/a/b/manifests/${TAG}`)).toHaveLength(1);
   });
 
+  test.each([
+    ['reading', 'GET', undefined, /denied access \(401\) without a credential/],
+    [
+      'reading',
+      'GET',
+      'no usable login',
+      /denied access \(401\) without a credential, because there is none to use: no usable login/,
+    ],
+    ['writing', 'POST', 'no usable login', /denied writing to .*a\/b \(401\) without a credential, because .*: no usable login/],
+    ['writing', 'PUT', 'no usable login', /denied writing to .*a\/b \(401\) without a credential, because .*: no usable login/],
+  ])('%s (%s) that is denied says what was wrong with the login', async (_, method, problem, message) => {
+    const open = writable(send(201, '', { 'oci-subject': SUBJECT }));
+    double.handler = (request, response, url) => (request.method === method ? send(401) : open)(request, response, url);
+    const own = { get: () => Promise.resolve(problem === undefined ? {} : { problem }) };
+    const pusher = new ReferrerPusher(stack({ own }).client.session);
+    expect(await failure(pusher.pushReferrer(image(), record))).toMatchObject({
+      outcome: 'auth-denied',
+      message: expect.stringMatching(message),
+    });
+    const withLogin = new ReferrerPusher(stack({ credential: { username: 'u', password: 'p' } }).client.session);
+    const may = method === 'GET' ? 'read' : 'push to';
+    expect((await failure(withLogin.pushReferrer(image(), record))).message).toContain(`valid and may ${may} this repository`);
+    double.handler = open;
+    expect(await withLogin.pushReferrer(image(), record)).toMatchObject({ how: 'api' });
+  });
+
   test('R-18: Quay answers 400 for referrers, which it therefore has not, while 429 is still a limit', async () => {
     double.handler = routes({ '/referrers/': send(400) });
     const { client, clock } = stack();
