@@ -350,6 +350,7 @@ describe('details of admission', () => {
     expect(refused.filter((e) => !['secrets', 'serviceaccounts'].includes(e.resource)).map((e) => `${e.verb} ${e.uri}`)).toEqual(
       [],
     );
-    expect(refused.every((e) => e.verb === 'get')).toBe(true);
+    // Positive control: namespaces without the binding were among these tests.
+    expect([...new Set(refused.map((e) => e.verb))]).toEqual(['get']);
   });
 });
