@@ -49,8 +49,6 @@ const PLAN = 'plan';
 /** Changes of nodes that come within this time are published together, ms. */
 const NODES_DELAY_MS = 1_000;
 const NODES = 'nodes';
-/** Variants on record are judged anew this long after nodes changed, ms: later than the new picture of the nodes. */
-const REVISE_DELAY_MS = 2_500;
 /** A gang whose Job has not been seen yet is looked at again after this time if no event came, ms. */
 const JOB_LOOK_MS = 1_000;
 
@@ -60,6 +58,8 @@ export class Manager {
   readonly #views: GangViews;
   readonly #planner: PlannerLoop;
   readonly #failures: VariantFailures;
+  /** Since variants on record were judged last. */
+  #nodesChanged = false;
   readonly #queues: {
     plan: WorkQueue;
     gangs: WorkQueue;
@@ -153,7 +153,11 @@ export class Manager {
       ),
       admissionChecks: queue('admission-checks', 1, (key) => admissionChecks.reconcile(key)),
       policies: queue('policies', 1, (key) => policies.reconcile(key)),
-      nodeClasses: queue('node-classes', 1, () => nodeClasses.reconcile()),
+      nodeClasses: queue('node-classes', 1, async () => {
+        const result = await nodeClasses.reconcile();
+        this.#reviseVariants();
+        return result;
+      }),
     };
     this.#wire();
   }
@@ -204,8 +208,8 @@ export class Manager {
     const all = (): void => this.reconsider();
     for (const cache of [nodes, pods, sets, rejections]) cache.onChange(plan);
     const classes = (): void => {
+      this.#nodesChanged = true;
       this.#queues.nodeClasses.addAfter(NODES, NODES_DELAY_MS);
-      this.#reviseVariants();
     };
     for (const cache of [runtimeClasses, flavors]) cache.onChange(classes);
     // Heartbeats come from every node and change no class; how old they are is looked at by the clock.
@@ -214,8 +218,8 @@ export class Manager {
     });
     accelerated.onChange((_key, now, before) => {
       if (now === undefined || !this.#failures.note(now, before)) return;
+      this.#nodesChanged = true;
       this.#queues.nodeClasses.add(NODES);
-      this.#reviseVariants();
     });
     for (const cache of [clusterQueues, localQueues, flavors, checkConfigs]) cache.onChange(all);
     policies.onChange((name) => {
@@ -253,9 +257,11 @@ export class Manager {
 
   /** Other nodes, or nodes that cannot pull a variant, can mean that gangs must not be given the one on their record. */
   #reviseVariants(): void {
+    if (!this.#nodesChanged) return;
+    this.#nodesChanged = false;
     for (const prewarm of this.#caches.prewarms.list()) {
       const images = prewarm.status?.targets?.flatMap((t) => t.images) ?? [];
-      if (images.some((i) => i.outcome === 'accelerated')) this.#queues.prewarms.addAfter(keyOf(prewarm), REVISE_DELAY_MS);
+      if (images.some((i) => i.outcome === 'accelerated')) this.#queues.prewarms.add(keyOf(prewarm));
     }
   }
 
