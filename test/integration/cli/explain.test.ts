@@ -140,8 +140,8 @@ describe('explain by a cluster', () => {
     ['an image of no policy', 'no-policy', () => Promise.resolve([`${host}/excluded/app:v1`])],
     ['an image that cannot be parsed', 'unparsable', () => Promise.resolve([`${host}/TEAM/app:v1`])],
     [
-      'a platform that no node has',
-      'accelerated',
+      'a platform that the image lacks',
+      'platform-missing',
       () => Promise.resolve([app.source, { spec: { nodeSelector: { 'kubernetes.io/arch': 'riscv64' } } }]),
     ],
     [
