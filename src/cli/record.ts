@@ -10,10 +10,10 @@ import { prove } from '../images/prove.js';
 import { atDigest, format, parseReference } from '../images/reference.js';
 import type { Reference } from '../images/reference.js';
 import type { Descriptor, ManifestFact, PlatformDescriptor, RegistryPort } from '../images/registry-port.js';
+import { otherPlatform } from '../images/other-platform.js';
 import { platformOf, resolveSource } from '../images/resolve.js';
 import type { ResolvedSource, SourcePlatform } from '../images/resolve.js';
 import type { RegistryWriter } from '../registry/push.js';
-import { otherPlatform } from './other-platform.js';
 
 export interface RecordOptions {
   source: string;

@@ -9,6 +9,7 @@ import { ownRecord, prove } from './prove.js';
 import type { Claim } from './prove.js';
 import { recognise } from './recognise.js';
 import type { Part, Seen, Sight } from './recognise.js';
+import { otherPlatform } from './other-platform.js';
 import { lookupOf } from './question.js';
 import type { VariantQuestion } from './question.js';
 import { atDigest, tagOf } from './reference.js';
@@ -161,11 +162,24 @@ async function isForAnotherPlatform(claim: Claim): Promise<boolean> {
   const { question, candidate, variant, of } = claim;
   const all = ordinaryChildren(question.source.fact);
   const recorded = ownRecord(claim)?.digest;
-  if (recorded === of.digest || all.length < 2) return false;
+  if (recorded === of.digest || claim.image.digest === of.digest) return false;
+  if (all.length < 2) return isForeign(claim);
   if (recorded !== undefined && all.some((child) => child.digest === recorded)) return true;
   const whole = recorded === question.source.digest;
   if ((recorded !== undefined && !whole) || variant.config === undefined || of.platform === undefined) return false;
   const platform = await platformOf(question.port, candidate, variant.config.digest, lookupOf(question));
   // A record of the whole index says nothing of the platform; without any record the structure will.
   return platform === undefined ? whole : platform !== of.platform;
+}
+
+/** A source with one image only: a record of it names no platform, and programs for two of them can have equal traits. */
+async function isForeign({ question, candidate, image, of }: Claim): Promise<boolean> {
+  const { source, port: registry } = question;
+  try {
+    return (await otherPlatform({ registry, lookup: lookupOf(question), of, source: source.reference, image, candidate }))
+      .certain;
+  } catch {
+    // The manifest of the source is out of reach: whatever proves the variant has to read it as well, and tells why.
+    return false;
+  }
 }

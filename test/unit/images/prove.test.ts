@@ -331,3 +331,24 @@ describe('hostile registries', () => {
     expect(await climb(port, byTag('estargz'))).toMatchObject({ outcome: 'accelerated' });
   });
 });
+
+describe('a source with one image only', () => {
+  const beside = (platform: 'amd64' | 'arm64'): MemoryRegistry => {
+    const port = unrecorded(configBody('a', { architecture: platform, rootfs: { diff_ids: [older, older] } }));
+    return port.add(REPOSITORY, recordArtifact(variant, S));
+  };
+
+  test('a record beside a variant for another platform proves nothing', async () => {
+    expect(await climb(beside('arm64'), byTag('estargz'))).toMatchObject({ outcome: 'platform-missing' });
+  });
+
+  test('the same record proves a variant for its own platform', async () => {
+    expect(await climb(beside('amd64'), byTag('estargz'))).toMatchObject({ outcome: 'accelerated', rung: 'record-artifact' });
+  });
+
+  test('equal traits do not make a program of one platform that of another', async () => {
+    const foreign = unrecorded(configBody('a', { architecture: 'arm64', rootfs: { diff_ids: [older, older] } }));
+    expect(await climb(foreign, byTag('estargz'), { freshness: 'Probable' })).toMatchObject({ outcome: 'platform-missing' });
+    expect(await climb(unrecorded(), byTag('estargz'), { freshness: 'Probable' })).toMatchObject({ outcome: 'accelerated' });
+  });
+});

@@ -1,12 +1,13 @@
-import { runsOn } from '../images/platform.js';
-import { atDigest } from '../images/reference.js';
-import type { Reference } from '../images/reference.js';
-import type { ManifestFact, RegistryPort } from '../images/registry-port.js';
-import { platformOf } from '../images/resolve.js';
-import type { SourcePlatform } from '../images/resolve.js';
+import { runsOn } from './platform.js';
+import { atDigest } from './reference.js';
+import type { Reference } from './reference.js';
+import type { LookupOptions, ManifestFact, RegistryPort } from './registry-port.js';
+import { platformOf } from './resolve.js';
+import type { SourcePlatform } from './resolve.js';
 
 export interface Counterparts {
   registry: RegistryPort;
+  lookup?: LookupOptions;
   /** The image of the source, and the name that it is read under. */
   of: SourcePlatform;
   source: Reference;
@@ -22,14 +23,17 @@ export interface Counterparts {
  */
 export async function otherPlatform({
   registry,
+  lookup = {},
   of,
   source,
   image,
   candidate,
 }: Counterparts): Promise<{ certain: boolean; text?: string }> {
   const told = async (from: Reference, { config }: ManifestFact): Promise<string | undefined> =>
-    config === undefined ? undefined : platformOf(registry, from, config.digest, {});
-  const manifest = of.manifest ?? (await registry.manifest(atDigest(source, of.digest)));
+    config === undefined ? undefined : platformOf(registry, from, config.digest, lookup);
+  const manifest = of.manifest ?? (await registry.manifest(atDigest(source, of.digest), lookup));
+  // One config is one platform; nothing has to be read.
+  if (manifest.config !== undefined && manifest.config.digest === image.config?.digest) return { certain: false };
   const [wanted = of.platform, offered] = await Promise.all([told(source, manifest), told(candidate, image)]);
   if (wanted === offered) return { certain: false };
   const text = `for ${offered ?? 'a platform that its config does not tell'}, and its source for ${wanted ?? 'one that is not told'}`;
