@@ -46,6 +46,11 @@ export class MadeUpRegistry {
     return new Map(tags);
   }
 
+  /** All requests since the start or `forget`. */
+  get asked(): number {
+    return [...this.#asked.values()].reduce((sum, count) => sum + count, 0);
+  }
+
   forget(): void {
     this.#asked.clear();
   }

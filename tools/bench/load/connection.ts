@@ -10,7 +10,8 @@ export interface Target {
 export interface Answer {
   status: number;
   allowed: boolean;
-  patched: boolean;
+  /** Its patch replaces an image; one that only notes decisions does not count. */
+  rewritten: boolean;
 }
 
 const HEADERS_END = '\r\n\r\n';
@@ -62,7 +63,7 @@ export class Connection {
     this.#settle({
       status: Number(head.slice(9, 12)),
       allowed: body.includes('"allowed":true'),
-      patched: body.includes('"patch"'),
+      rewritten: replacesImage(body),
     });
   }
 
@@ -71,4 +72,9 @@ export class Connection {
     this.#waiting = undefined;
     waiting?.(answer);
   }
+}
+
+function replacesImage(body: string): boolean {
+  const patch = /"patch":"([^"]*)"/.exec(body)?.[1];
+  return patch !== undefined && Buffer.from(patch, 'base64').includes('/image"');
 }

@@ -11,8 +11,8 @@ export interface Sample {
 
 export interface Load {
   samples: Sample[];
-  /** Answers with a patch, of the samples. */
-  patched: number;
+  /** Answers that replace an image, of the samples. */
+  rewritten: number;
   /** All answers, those of the warm-up included. */
   answered: number;
   /** From the first request that counts to the last answer. */
@@ -28,7 +28,7 @@ export function httpRequest(body: string): Buffer {
 /** Collects answers; one that is no permission ends the run, because its time would mean nothing. */
 class Tally {
   readonly samples: Sample[] = [];
-  patched = 0;
+  rewritten = 0;
   answered = 0;
   #first = Infinity;
   #last = 0;
@@ -47,12 +47,17 @@ class Tally {
     this.#first = Math.min(this.#first, due);
     this.#last = now;
     this.samples.push({ at: due, ms: now - due });
-    if (answer.patched) this.patched++;
+    if (answer.rewritten) this.rewritten++;
     return undefined;
   }
 
   get load(): Load {
-    return { samples: this.samples, patched: this.patched, answered: this.answered, seconds: (this.#last - this.#first) / 1000 };
+    return {
+      samples: this.samples,
+      rewritten: this.rewritten,
+      answered: this.answered,
+      seconds: (this.#last - this.#first) / 1000,
+    };
   }
 }
 

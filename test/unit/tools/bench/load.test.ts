@@ -43,10 +43,19 @@ const one = httpRequest('{}');
 const rate = { connections: 1, most: 1, perSecond: 200, warmupMs: 0, forMs: 500 };
 
 describe('the load generator', () => {
+  test.each([
+    ['replaces an image', '/spec/containers/0/image', 100],
+    ['only notes decisions', '/metadata/annotations', 0],
+  ])('counts as rewritten what %s', async (_, path, want) => {
+    const patch = Buffer.from(JSON.stringify([{ op: 'replace', path, value: 'x' }])).toString('base64');
+    const body = JSON.stringify({ response: { uid: 'u', allowed: true, patch } });
+    expect((await fixedRate(await serve(() => 0, body), () => one, rate)).rewritten).toBe(want);
+  });
+
   test('at a fixed rate makes that many requests, and charges a stall to all whom it kept waiting', async () => {
     // One answer takes 300 ms: 60 requests become due meanwhile. A generator that waits for answers would count one slow one.
-    const { samples, patched } = await fixedRate(await serve((n) => (n === 10 ? 300 : 0)), () => one, rate);
-    expect([samples.length, patched]).toEqual([100, 0]);
+    const { samples, rewritten } = await fixedRate(await serve((n) => (n === 10 ? 300 : 0)), () => one, rate);
+    expect([samples.length, rewritten]).toEqual([100, 0]);
     expect(samples.filter((s) => s.ms > 100).length).toBeGreaterThan(30);
   });
 
