@@ -35,6 +35,10 @@ export async function otherPlatform({
   // One config is one platform; nothing has to be read.
   if (manifest.config !== undefined && manifest.config.digest === image.config?.digest) return { certain: false };
   const [wanted = of.platform, offered] = await Promise.all([told(source, manifest), told(candidate, image)]);
+  return against(wanted, offered);
+}
+
+function against(wanted: string | undefined, offered: string | undefined): { certain: boolean; text?: string } {
   if (wanted === offered) return { certain: false };
   const text = `for ${offered ?? 'a platform that its config does not tell'}, and its source for ${wanted ?? 'one that is not told'}`;
   if (wanted === undefined || offered === undefined) return { certain: false, text };

@@ -8,7 +8,7 @@ import { lookupOf } from './question.js';
 import type { VariantQuestion } from './question.js';
 import { atDigest } from './reference.js';
 import type { Reference } from './reference.js';
-import type { ManifestFact, PlatformDescriptor } from './registry-port.js';
+import type { Descriptor, ManifestFact, PlatformDescriptor } from './registry-port.js';
 import { ordinaryChildren } from './resolve.js';
 import type { SourcePlatform } from './resolve.js';
 import { compareStructure, compareTraits, noRecord } from './structure.js';
@@ -102,11 +102,10 @@ async function recordArtifact(claim: Claim): Promise<Proof | undefined> {
   let stale: Proof | undefined;
   for (const digest of new Set([image.digest, variant.digest])) {
     const { referrers } = await question.port.referrers(candidate, digest, lookupOf(question));
-    const records = referrers.filter(({ artifactType }) => artifactType === RECORD_ARTIFACT_TYPE).slice(0, MAX_RECORDS);
-    for (const { digest: artifact } of records) {
-      const { annotations, subject } = await question.port.manifest(atDigest(candidate, artifact), lookupOf(question));
-      const source = annotations[ANNOTATION.sourceDigest];
-      if (source === undefined || subject?.digest !== digest) continue;
+    for (const { digest: artifact } of recordsFirst(referrers, accepted)) {
+      const record = await readRecord(claim, artifact);
+      const source = record?.annotations[ANNOTATION.sourceDigest];
+      if (source === undefined || record?.subject?.digest !== digest) continue;
       if (vague && source === question.source.digest) continue;
       const proof = judgeRecord({ digest: source, where: 'the record written by harbinger record' }, accepted, 'record-artifact');
       if (proof.verdict === 'exact') return proof;
@@ -114,4 +113,21 @@ async function recordArtifact(claim: Claim): Promise<Proof | undefined> {
     }
   }
   return stale;
+}
+
+/** Lists repeat the annotations of what they list: records that claim the source come first, so that others cannot crowd them out. */
+function recordsFirst(referrers: readonly Descriptor[], accepted: readonly string[]): readonly Descriptor[] {
+  const records = referrers.filter(({ artifactType }) => artifactType === RECORD_ARTIFACT_TYPE);
+  const claims = ({ annotations }: Descriptor): boolean => accepted.includes(annotations[ANNOTATION.sourceDigest] ?? '');
+  return [...records.filter(claims), ...records.filter((r) => !claims(r))].slice(0, MAX_RECORDS);
+}
+
+/** Undefined for one that was withdrawn: lists under a fallback tag go on to name it. */
+async function readRecord({ question, candidate }: Claim, artifact: string): Promise<ManifestFact | undefined> {
+  try {
+    return await question.port.manifest(atDigest(candidate, artifact), lookupOf(question));
+  } catch (error) {
+    if (failureOf(error).notFound) return undefined;
+    throw error;
+  }
 }

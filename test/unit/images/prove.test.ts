@@ -77,6 +77,27 @@ describe('the record that harbinger record pushes', () => {
     expect(await climb(port, byTag('estargz'))).toMatchObject({ outcome: 'accelerated' });
   });
 
+  test('is found behind five of other sources and one that was withdrawn', async () => {
+    const artifactType = 'application/vnd.harbinger.source.v1+json';
+    const listed = (digest: string, source: string): object => ({
+      digest,
+      mediaType: '',
+      size: 1,
+      artifactType,
+      annotations: { [RECORD]: source },
+    });
+    const others = Array.from({ length: 5 }, (_, i) => recordArtifact(variant, digestOf(`other ${i}`)));
+    const port = unrecorded().add(REPOSITORY, ...others, recordArtifact(variant, S));
+    port.referrersAnswer = {
+      referrers: [
+        listed(digestOf('withdrawn'), S),
+        ...others.map((o, i) => listed(bodyDigest(o), digestOf(`other ${i}`))),
+        listed(bodyDigest(recordArtifact(variant, S)), S),
+      ] as never,
+    };
+    expect(await climb(port, byTag('estargz'))).toMatchObject({ outcome: 'accelerated', rung: 'record-artifact' });
+  });
+
   test('whose subject a registry misreports counts for nothing', async () => {
     const port = unrecorded();
     const foreign = recordArtifact(variant, S, older);
