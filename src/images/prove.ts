@@ -103,9 +103,8 @@ async function recordArtifact(claim: Claim): Promise<Proof | undefined> {
   for (const digest of new Set([image.digest, variant.digest])) {
     const { referrers } = await question.port.referrers(candidate, digest, lookupOf(question));
     for (const { digest: artifact } of recordsFirst(referrers, accepted)) {
-      const record = await readRecord(claim, artifact);
-      const source = record?.annotations[ANNOTATION.sourceDigest];
-      if (source === undefined || record?.subject?.digest !== digest) continue;
+      const source = await readRecord(claim, artifact, digest);
+      if (source === undefined) continue;
       if (vague && source === question.source.digest) continue;
       const proof = judgeRecord({ digest: source, where: 'the record written by harbinger record' }, accepted, 'record-artifact');
       if (proof.verdict === 'exact') return proof;
@@ -122,10 +121,11 @@ function recordsFirst(referrers: readonly Descriptor[], accepted: readonly strin
   return [...records.filter(claims), ...records.filter((r) => !claims(r))].slice(0, MAX_RECORDS);
 }
 
-/** Undefined for one that was withdrawn: lists under a fallback tag go on to name it. */
-async function readRecord({ question, candidate }: Claim, artifact: string): Promise<ManifestFact | undefined> {
+/** The source that a record of `about` names; undefined for one that was withdrawn: lists under a fallback tag go on to name it. */
+async function readRecord({ question, candidate }: Claim, artifact: string, about: string): Promise<string | undefined> {
   try {
-    return await question.port.manifest(atDigest(candidate, artifact), lookupOf(question));
+    const { annotations, subject } = await question.port.manifest(atDigest(candidate, artifact), lookupOf(question));
+    return subject?.digest === about ? annotations[ANNOTATION.sourceDigest] : undefined;
   } catch (error) {
     if (failureOf(error).notFound) return undefined;
     throw error;
