@@ -1,6 +1,7 @@
 import type { Reference } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
 import type { ImageConfig, ManifestFact, ReferrersFact, RegistryPort } from '../images/registry-port.js';
+import type { Clock, Timer } from '../observe/clock.js';
 import type { Metrics } from '../observe/metrics.js';
 import type { Breaker } from './breaker.js';
 import type { Egress } from './egress.js';
@@ -14,7 +15,14 @@ export interface GuardOptions {
   breaker: Breaker;
   limits: RateLimits;
   metrics: Metrics;
+  clock: Clock;
 }
+
+/**
+ * How long callers wait for the one call that tries a host again, milliseconds. Where the host still hangs, all Pods of that image would
+ * wait for their whole budget; the trial itself goes on and tells whoever comes next.
+ */
+const TRIAL_WAIT_MS = 100;
 
 /** What can be left alone, from narrow to wide: keys of the breaker. */
 interface Scopes {
@@ -65,6 +73,12 @@ export class GuardedRegistry implements RegistryPort, HostPort {
       whole: `${target.host} `,
     };
     this.#enter(scopes, senderOf(options, target) === 'pod', reference);
+    const isTrial = [scopes.part, scopes.asker, scopes.whole].some((key) => this.#options.breaker.state(key) === 'half-open');
+    const running = this.#run(scopes, call);
+    return isTrial ? this.#briefly(running, scopes.host) : running;
+  }
+
+  async #run<T>(scopes: Scopes, call: () => Promise<T>): Promise<T> {
     try {
       const value = await call();
       this.#succeed(scopes);
@@ -74,6 +88,22 @@ export class GuardedRegistry implements RegistryPort, HostPort {
       throw error;
     } finally {
       this.#show(scopes);
+    }
+  }
+
+  /** The promise, or its refusal once the wait for a trial is over. */
+  async #briefly<T>(running: Promise<T>, host: string): Promise<T> {
+    // It may fail after its caller has left.
+    running.catch(() => undefined);
+    let timer: Timer | undefined;
+    const over = new Promise<never>((_resolve, reject) => {
+      const refuse = (): void => reject(leftAlone(host, '', { cause: 'a call that tries it again is under way', waitMs: 1000 }));
+      timer = this.#options.clock.setTimeout(refuse, TRIAL_WAIT_MS);
+    });
+    try {
+      return await Promise.race([running, over]);
+    } finally {
+      timer?.cancel();
     }
   }
 

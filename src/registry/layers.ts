@@ -30,6 +30,6 @@ export function inLayers(client: HostPort, parts: LayerParts): RegistryPort {
   const { egress, own, limits, breaker, log, metrics, clock } = parts;
   const slotted = new SlottedRegistry(client, { limits: parts.slots, clock, metrics });
   const ready = new ReadyRegistry(slotted, { egress, own });
-  const guarded = new GuardedRegistry(ready, { egress, breaker, limits, metrics });
+  const guarded = new GuardedRegistry(ready, { egress, breaker, limits, metrics, clock });
   return new CachedRegistry(new MirroredRegistry(guarded, { egress, log }), { clock, metrics });
 }

@@ -29,12 +29,9 @@ const discover = z
       .regex(/^[A-Za-z0-9_.-]+$/)
       .optional()
       .meta({ description: 'The variant has the tag of the source with this suffix, in the same repository.' }),
-    index: z
-      .literal(true)
-      .optional()
-      .meta({
-        description: 'The variant is a second image for the platform in the index of the source, as podman and buildah add.',
-      }),
+    index: z.literal(true).optional().meta({
+      description: 'The variant is a second image for the platform in the index of the source, as podman and buildah add.',
+    }),
     referrers: z.literal(true).optional().meta({
       description:
         'The variant refers to the source (OCI subject). The registry must have the referrers API or the fallback tag.',

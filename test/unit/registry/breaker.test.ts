@@ -8,7 +8,7 @@ import { GuardedRegistry } from '../../../src/registry/guard.js';
 import { UnreachableError } from '../../../src/registry/http-failure.js';
 import { RateLimits } from '../../../src/registry/rate-limit.js';
 import { askerOf } from '../../../src/registry/target.js';
-import { MemoryRegistry, manifestBody } from '../images/support.js';
+import { MemoryRegistry, factOf, manifestBody } from '../images/support.js';
 import { TestClock, failure, listed, ref } from './support.js';
 
 const HOST = 'r.example.com';
@@ -25,6 +25,7 @@ function setup() {
     breaker,
     limits,
     metrics,
+    clock,
   });
   const answer = (details: Partial<RegistryErrorDetails> | undefined, image = `${HOST}/a:1`): void => {
     port.set(
@@ -256,4 +257,53 @@ test('the state is a metric', async () => {
   answer({});
   await ask(5);
   expect(await metrics.text()).toContain(`harbinger_registry_breaker_state{host="${HOST}"} 2`);
+});
+
+describe('a trial call that hangs', () => {
+  /** A host that answers, is down, hangs, by turns; `elapse` lets the waits of its callers end. */
+  function hanging() {
+    const waits: (() => void)[] = [];
+    const clock = Object.assign(new TestClock(), {
+      setTimeout: (fn: () => void) => {
+        waits.push(fn);
+        return { cancel: () => undefined };
+      },
+    });
+    const port = new MemoryRegistry().set(`${HOST}/a:1`, new RegistryError('down', { outcome: 'registry-error', host: HOST }));
+    const metrics = new Metrics();
+    const breaker = new Breaker(clock);
+    const trial: { end?: () => void } = {};
+    const hang = (): void => {
+      port.manifest = () => new Promise((resolve) => (trial.end = () => resolve(factOf(manifestBody({ name: 'good' })))));
+    };
+    const egress = new Egress([listed(HOST)]);
+    const guarded = new GuardedRegistry(port, { egress, breaker, limits: new RateLimits({ clock, metrics }), metrics, clock });
+    return { guarded, clock, hang, trial, elapse: () => waits.forEach((end) => end()) };
+  }
+
+  test('costs its callers a short wait, and still closes the breaker when it is answered', async () => {
+    const { guarded, clock, hang, trial, elapse } = hanging();
+    for (let i = 0; i < 5; i += 1) await failure(guarded.manifest(IMAGE));
+    clock.advance(20_000);
+    hang();
+    const first = failure(guarded.manifest(IMAGE));
+    elapse();
+    expect(await first).toMatchObject({ outcome: 'circuit-open' });
+    expect(await failure(guarded.manifest(IMAGE))).toMatchObject({ outcome: 'circuit-open' });
+    trial.end?.();
+    await Promise.resolve();
+    const next = guarded.manifest(IMAGE);
+    trial.end?.();
+    expect(await next).toMatchObject({ kind: 'manifest' });
+  });
+
+  test('is waited for where it is answered soon', async () => {
+    const { guarded, clock, hang, trial } = hanging();
+    for (let i = 0; i < 5; i += 1) await failure(guarded.manifest(IMAGE));
+    clock.advance(20_000);
+    hang();
+    const first = guarded.manifest(IMAGE);
+    trial.end?.();
+    expect(await first).toMatchObject({ kind: 'manifest' });
+  });
 });
