@@ -2,6 +2,9 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 
+// Ends with the process that measures, however that ends.
+process.on('disconnect', () => process.exit());
+
 // The least that a webhook can do: what Harbinger takes beyond it is the price of deciding. Prints its port.
 const { cert, key } = JSON.parse(readFileSync(0, 'utf8')) as { cert: string; key: string };
 const server = createServer({ cert, key, ALPNProtocols: ['http/1.1'], keepAliveTimeout: 95_000 }, (request, response) => {

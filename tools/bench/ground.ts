@@ -134,10 +134,10 @@ async function startBare(): Promise<Omit<BareParts, 'generator'>> {
   const data = regenerate(undefined, Date.now(), HOUR_MS);
   const authority = readAuthority({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'bench' }, data });
   const { pair } = signLeaf(authority, ['127.0.0.1'], Date.now(), HOUR_MS);
-  const bareProcess = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
-  bareProcess.stdin.end(JSON.stringify(pair));
+  const bareProcess = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit', 'ipc'] });
+  bareProcess.stdin?.end(JSON.stringify(pair));
   const port = await new Promise<number>((resolve, reject) => {
-    bareProcess.stdout.once('data', (text: Buffer) => resolve(Number(text.toString())));
+    bareProcess.stdout?.once('data', (text: Buffer) => resolve(Number(text.toString())));
     bareProcess.once('exit', (code) => reject(new Error(`the bare handler ended with ${code}`)));
   });
   return { bare: { port, ca: authority.cert.toString() }, bareProcess };
