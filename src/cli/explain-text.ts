@@ -1,5 +1,5 @@
 import { changesImage } from '../api/outcomes.js';
-import type { Step } from '../images/variant.js';
+import type { Step } from '../images/ladder/variant.js';
 import type { PatchOp } from '../rewrite/patch.js';
 import type { Explanation, NodesSeen, PodExplanation } from './explain.js';
 import { drawTree, leaf } from './tree.js';

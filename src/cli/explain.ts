@@ -5,7 +5,7 @@ import type { Decision } from '../api/outcomes.js';
 import { formatBytes } from '../api/quantity.js';
 import { format, parseReference } from '../images/reference.js';
 import type { RegistryPort } from '../images/registry-port.js';
-import type { Step } from '../images/variant.js';
+import type { Step } from '../images/ladder/variant.js';
 import { obstacleTo } from '../placement/landing.js';
 import type { Landing } from '../placement/landing.js';
 import { findAnswer } from '../rewrite/answer.js';

@@ -2,7 +2,7 @@ import type { LeavingOutcome } from '../api/outcomes.js';
 import type { FailureReason } from '../api/reasons.js';
 import { failureOf } from './failure.js';
 import { markOf } from './formats/marks.js';
-import { onePerPlace, plainChildren } from './picks.js';
+import { onePerPlace, plainChildren } from './ladder/picks.js';
 import { runsOn } from './platform.js';
 import { atDigest, format, parseReference } from './reference.js';
 import type { Reference } from './reference.js';

@@ -28,7 +28,11 @@ export const TTL_MS = {
 } as const;
 
 const MAX_ENTRIES = 20_000;
-const MAX_BYTES = 64 * 1024 * 1024;
+/** Of all facts; a heap takes about twice of what lives in it. A thousand images with their variants need about half. */
+const MAX_BYTES = 24 * 1024 * 1024;
+/** An entry itself with its key; an error holds its message and its stack. */
+const ENTRY_BYTES = 600;
+const ERROR_BYTES = 2_000;
 
 type Fact = ManifestFact | ImageConfig | ReferrersFact;
 
@@ -76,7 +80,7 @@ export class CachedRegistry implements RegistryPort {
     this.#cache = new LRUCache<string, Settled, Call>({
       max: MAX_ENTRIES,
       maxSize: MAX_BYTES,
-      sizeCalculation: (settled) => ('value' in settled ? approximateBytes(settled.value) : 500),
+      sizeCalculation: (settled) => ENTRY_BYTES + ('value' in settled ? approximateBytes(settled.value) : ERROR_BYTES),
       // Time comes from the clock, so tests need not wait.
       perf: clock,
       ttlResolution: 0,
@@ -228,7 +232,7 @@ function approximateBytes(value: Fact): number {
 }
 
 function descriptorBytes(descriptors: readonly Descriptor[]): number {
-  return descriptors.reduce((sum, d) => sum + 300 + textBytes(d.annotations), 0);
+  return descriptors.reduce((sum, d) => sum + 400 + textBytes(d.annotations), 0);
 }
 
 function textBytes(texts: Readonly<Record<string, string>>): number {

@@ -5,8 +5,8 @@ import { format } from '../images/reference.js';
 import { RegistryError } from '../images/registry-port.js';
 import type { RegistryPort } from '../images/registry-port.js';
 import { resolveSource } from '../images/resolve.js';
-import { findVariant } from '../images/variant.js';
-import type { Step } from '../images/variant.js';
+import { findVariant } from '../images/ladder/variant.js';
+import type { Step } from '../images/ladder/variant.js';
 import { obstacleTo, platformsNeeded, privateObstacleTo } from '../placement/landing.js';
 import type { Answer, Question } from './decide.js';
 

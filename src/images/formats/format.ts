@@ -1,5 +1,5 @@
 import type { Format, VariantRule } from '../../api/kinds/acceleration-policy.js';
-import type { Choice } from '../picks.js';
+import type { Choice } from '../ladder/picks.js';
 import type { Descriptor, ManifestFact, PlatformDescriptor } from '../registry-port.js';
 
 export type DiscoverForm = keyof VariantRule['discover'];

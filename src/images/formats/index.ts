@@ -1,6 +1,6 @@
 import type { Format } from '../../api/kinds/acceleration-policy.js';
-import { choiceFor } from '../picks.js';
-import type { Place } from '../picks.js';
+import { choiceFor } from '../ladder/picks.js';
+import type { Place } from '../ladder/picks.js';
 import type { ManifestFact } from '../registry-port.js';
 import { estargz } from './estargz.js';
 import type { ImageFormat } from './format.js';

@@ -1,5 +1,5 @@
 import type { Descriptor, ManifestFact } from '../registry-port.js';
-import type { Choice } from '../picks.js';
+import type { Choice } from '../ladder/picks.js';
 import type { Identification, Picked } from './format.js';
 
 /** Digest of the table of contents of a layer: eStargz, and zstd:chunked as stargz-snapshotter writes it. */

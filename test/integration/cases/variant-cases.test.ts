@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { resolveSource } from '../../../src/images/resolve.js';
-import { findVariant } from '../../../src/images/variant.js';
+import { findVariant } from '../../../src/images/ladder/variant.js';
 import { Metrics } from '../../../src/observe/metrics.js';
 import { classifyPullError } from '../../../src/preheat/pull-errors.js';
 import { decidePrewarm } from '../../../src/controller/prewarm/decide.js';

@@ -12,7 +12,7 @@ import type { VariantRule } from '../../../src/api/kinds/acceleration-policy.js'
 import type { RegistryConfig } from '../../../src/config/schema.js';
 import { harbingerConfig } from '../../../src/config/schema.js';
 import { resolveSource } from '../../../src/images/resolve.js';
-import { findVariant } from '../../../src/images/variant.js';
+import { findVariant } from '../../../src/images/ladder/variant.js';
 import { systemClock } from '../../../src/observe/clock.js';
 import { createLog } from '../../../src/observe/log.js';
 import { Metrics } from '../../../src/observe/metrics.js';

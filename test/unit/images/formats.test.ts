@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { Format } from '../../../src/api/kinds/acceleration-policy.js';
 import { FORMATS } from '../../../src/api/kinds/acceleration-policy.js';
 import { IMAGE_FORMATS, formatOf, imageFormat } from '../../../src/images/formats/index.js';
-import { choiceFor } from '../../../src/images/picks.js';
+import { choiceFor } from '../../../src/images/ladder/picks.js';
 import {
   CHUNKED,
   FASTOCI,

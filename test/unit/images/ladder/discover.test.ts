@@ -1,15 +1,25 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import type { VariantRule } from '../../../src/api/kinds/acceleration-policy.js';
-import { accelerationPolicySpec } from '../../../src/api/kinds/acceleration-policy.js';
-import { format, parseReference } from '../../../src/images/reference.js';
-import type { Reference } from '../../../src/images/reference.js';
-import { RegistryError } from '../../../src/images/registry-port.js';
-import { expandTemplate } from '../../../src/images/template.js';
-import { CHUNKED, SOCI_V1, chunkedImage, estargzImage, image, mergedIndex, nydusImage, overlaybdImage, plain } from './bodies.js';
+import type { VariantRule } from '../../../../src/api/kinds/acceleration-policy.js';
+import { accelerationPolicySpec } from '../../../../src/api/kinds/acceleration-policy.js';
+import { format, parseReference } from '../../../../src/images/reference.js';
+import type { Reference } from '../../../../src/images/reference.js';
+import { RegistryError } from '../../../../src/images/registry-port.js';
+import { expandTemplate } from '../../../../src/images/ladder/template.js';
+import {
+  CHUNKED,
+  SOCI_V1,
+  chunkedImage,
+  estargzImage,
+  image,
+  mergedIndex,
+  nydusImage,
+  overlaybdImage,
+  plain,
+} from '../bodies.js';
 import { REPOSITORY, SOURCE, climb, ground } from './climb.js';
-import { bodyDigest, digestOf, indexBody } from './support.js';
-import type { MemoryRegistry } from './support.js';
+import { bodyDigest, digestOf, indexBody } from '../support.js';
+import type { MemoryRegistry } from '../support.js';
 
 const single = plain('source');
 const S = bodyDigest(single);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { RegistryError } from '../../../src/images/registry-port.js';
-import type { VariantQuestion } from '../../../src/images/variant.js';
+import { RegistryError } from '../../../../src/images/registry-port.js';
+import type { VariantQuestion } from '../../../../src/images/ladder/variant.js';
 import {
   CHUNKED,
   HARBOR_SOURCE,
@@ -18,10 +18,10 @@ import {
   turboImage,
   zranImage,
   zstdImage,
-} from './bodies.js';
+} from '../bodies.js';
 import { REPOSITORY, SOURCE, byTag, climb, ground } from './climb.js';
 import type { Ground } from './climb.js';
-import { bodyDigest, digestOf, indexBody } from './support.js';
+import { bodyDigest, digestOf, indexBody } from '../support.js';
 
 const single = plain('source');
 const S = bodyDigest(single);

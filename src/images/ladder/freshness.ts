@@ -1,5 +1,5 @@
-import { ANNOTATION } from '../api/names.js';
-import type { ManifestFact } from './registry-port.js';
+import { ANNOTATION } from '../../api/names.js';
+import type { ManifestFact } from '../registry-port.js';
 
 /**
  * How it is known that a variant is the same program as its source, strongest first: the variant's own record of its source; its layers or

@@ -1,13 +1,13 @@
-import type { VariantRule } from '../api/kinds/acceleration-policy.js';
-import type { LeavingOutcome } from '../api/outcomes.js';
+import type { VariantRule } from '../../api/kinds/acceleration-policy.js';
+import type { LeavingOutcome } from '../../api/outcomes.js';
 import { discoverReferrers } from './discover-referrers.js';
-import { isRunnable, markOf } from './formats/marks.js';
+import { isRunnable, markOf } from '../formats/marks.js';
 import { samePlace } from './picks.js';
 import { wantedPlatforms } from './question.js';
 import type { VariantQuestion } from './question.js';
-import { atDigest, tagOf, withTag } from './reference.js';
-import type { Reference } from './reference.js';
-import type { PlatformDescriptor } from './registry-port.js';
+import { atDigest, tagOf, withTag } from '../reference.js';
+import type { Reference } from '../reference.js';
+import type { PlatformDescriptor } from '../registry-port.js';
 import { expandTemplate } from './template.js';
 
 /** Where a variant may be. */

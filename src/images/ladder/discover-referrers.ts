@@ -1,12 +1,12 @@
-import type { Format, VariantRule } from '../api/kinds/acceleration-policy.js';
-import { NYDUS_ARTIFACT, OVERLAYBD_ARTIFACTS, SOCI_V1 } from './artifact-types.js';
+import type { Format, VariantRule } from '../../api/kinds/acceleration-policy.js';
+import { NYDUS_ARTIFACT, OVERLAYBD_ARTIFACTS, SOCI_V1 } from '../artifact-types.js';
 import type { Candidate, Discovery } from './discover.js';
-import { failureOf } from './failure.js';
-import { isImageType } from './formats/marks.js';
+import { failureOf } from '../failure.js';
+import { isImageType } from '../formats/marks.js';
 import { lookupOf, wantedPlatforms } from './question.js';
 import type { VariantQuestion } from './question.js';
-import { atDigest } from './reference.js';
-import type { Descriptor, ReferrersFact } from './registry-port.js';
+import { atDigest } from '../reference.js';
+import type { Descriptor, ReferrersFact } from '../registry-port.js';
 
 /** Artifact types by which formats mark their images. Nydus with a subject has none of its own, so plain images are candidates too. */
 const OF_FORMAT: Readonly<Partial<Record<Format, readonly string[]>>> = {

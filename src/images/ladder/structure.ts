@@ -1,7 +1,7 @@
-import type { ImageFormat } from './formats/format.js';
+import type { ImageFormat } from '../formats/format.js';
 import type { Proof } from './freshness.js';
 import { short } from './freshness.js';
-import type { ImageConfig, ManifestFact, Trait } from './registry-port.js';
+import type { ImageConfig, ManifestFact, Trait } from '../registry-port.js';
 
 /** The manifests of source and variant for one platform, and their configs, which cost a call each and are read only if needed. */
 export interface Pair {

@@ -1,6 +1,6 @@
-import { failureOf } from './failure.js';
-import type { ImageFormat } from './formats/format.js';
-import { vendorNote } from './formats/alibaba.js';
+import { failureOf } from '../failure.js';
+import type { ImageFormat } from '../formats/format.js';
+import { vendorNote } from '../formats/alibaba.js';
 import type { Rung } from './freshness.js';
 import { weakest } from './freshness.js';
 import { MAX_CHOICES, choicesFor } from './picks.js';
@@ -12,11 +12,11 @@ import type { Part, Seen, Sight } from './recognise.js';
 import { otherPlatform } from './other-platform.js';
 import { lookupOf } from './question.js';
 import type { VariantQuestion } from './question.js';
-import { atDigest, tagOf } from './reference.js';
-import type { Reference } from './reference.js';
-import type { ManifestFact, PlatformDescriptor } from './registry-port.js';
-import { ordinaryChildren, platformOf } from './resolve.js';
-import type { SourcePlatform } from './resolve.js';
+import { atDigest, tagOf } from '../reference.js';
+import type { Reference } from '../reference.js';
+import type { ManifestFact, PlatformDescriptor } from '../registry-port.js';
+import { ordinaryChildren, platformOf } from '../resolve.js';
+import type { SourcePlatform } from '../resolve.js';
 import type { Miss, Trail } from './trail.js';
 
 /** A variant that was found, to be compared with the source. */

@@ -1,6 +1,6 @@
-import { isRunnable, markOf } from './formats/marks.js';
-import type { Mark, RunnableMark } from './formats/marks.js';
-import type { Descriptor, ManifestFact, PlatformDescriptor } from './registry-port.js';
+import { isRunnable, markOf } from '../formats/marks.js';
+import type { Mark, RunnableMark } from '../formats/marks.js';
+import type { Descriptor, ManifestFact, PlatformDescriptor } from '../registry-port.js';
 
 /** A platform as far as runtimes tell images apart by it. */
 export interface Place {

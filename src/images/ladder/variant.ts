@@ -1,12 +1,12 @@
-import type { VariantRule } from '../api/kinds/acceleration-policy.js';
+import type { VariantRule } from '../../api/kinds/acceleration-policy.js';
 import { examine } from './candidate.js';
 import { discover } from './discover.js';
-import type { ImageFormat } from './formats/format.js';
-import { formatOf, imageFormat } from './formats/index.js';
+import type { ImageFormat } from '../formats/format.js';
+import { formatOf, imageFormat } from '../formats/index.js';
 import { short } from './freshness.js';
 import type { VariantAnswer, VariantQuestion } from './question.js';
-import { format } from './reference.js';
-import type { SourcePlatform } from './resolve.js';
+import { format } from '../reference.js';
+import type { SourcePlatform } from '../resolve.js';
 import { Trail, nearer } from './trail.js';
 import type { Miss, Step } from './trail.js';
 

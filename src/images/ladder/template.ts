@@ -1,6 +1,6 @@
-import { REPOSITORY_TEMPLATE } from '../api/kinds/acceleration-policy.js';
-import { parseReference, tagOf } from './reference.js';
-import type { Reference } from './reference.js';
+import { REPOSITORY_TEMPLATE } from '../../api/kinds/acceleration-policy.js';
+import { parseReference, tagOf } from '../reference.js';
+import type { Reference } from '../reference.js';
 
 /**
  * The reference that a template names for a source, or a sentence that says why it names none. It always stands in the registry of the

@@ -1,9 +1,9 @@
-import type { VariantRule } from '../../../src/api/kinds/acceleration-policy.js';
-import { resolveSource } from '../../../src/images/resolve.js';
-import type { ResolvedSource } from '../../../src/images/resolve.js';
-import { findVariant } from '../../../src/images/variant.js';
-import type { VariantAnswer, VariantQuestion } from '../../../src/images/variant.js';
-import { MemoryRegistry } from './support.js';
+import type { VariantRule } from '../../../../src/api/kinds/acceleration-policy.js';
+import { resolveSource } from '../../../../src/images/resolve.js';
+import type { ResolvedSource } from '../../../../src/images/resolve.js';
+import { findVariant } from '../../../../src/images/ladder/variant.js';
+import type { VariantAnswer, VariantQuestion } from '../../../../src/images/ladder/variant.js';
+import { MemoryRegistry } from '../support.js';
 
 export const REPOSITORY = 'r.example.com/a/b';
 export const SOURCE = `${REPOSITORY}:1`;

@@ -1,18 +1,18 @@
-import type { AccelerationPolicySpec } from '../api/kinds/acceleration-policy.js';
+import type { AccelerationPolicySpec } from '../../api/kinds/acceleration-policy.js';
 import { comparePlatform } from './compare.js';
 import type { Comparison } from './compare.js';
 import type { Candidate } from './discover.js';
-import { failureOf } from './failure.js';
-import { TOC_IMAGE_SUFFIX } from './formats/estargz.js';
-import type { ImageFormat } from './formats/format.js';
+import { failureOf } from '../failure.js';
+import { TOC_IMAGE_SUFFIX } from '../formats/estargz.js';
+import type { ImageFormat } from '../formats/format.js';
 import type { Rung } from './freshness.js';
 import { short, weakest } from './freshness.js';
 import { lookupOf, wantedPlatforms } from './question.js';
 import type { VariantAnswer, VariantQuestion } from './question.js';
-import { atDigest, format as text, tagOf, withDigest } from './reference.js';
-import type { Reference } from './reference.js';
-import type { ManifestFact } from './registry-port.js';
-import { MAX_PLATFORMS } from './resolve.js';
+import { atDigest, format as text, tagOf, withDigest } from '../reference.js';
+import type { Reference } from '../reference.js';
+import type { ManifestFact } from '../registry-port.js';
+import { MAX_PLATFORMS } from '../resolve.js';
 import { Trail } from './trail.js';
 import type { Miss } from './trail.js';
 

@@ -1,9 +1,9 @@
-import type { Identification, ImageFormat } from './formats/format.js';
-import { imageFormat } from './formats/index.js';
-import { isRunnable, markOf } from './formats/marks.js';
-import type { RunnableMark } from './formats/marks.js';
+import type { Identification, ImageFormat } from '../formats/format.js';
+import { imageFormat } from '../formats/index.js';
+import { isRunnable, markOf } from '../formats/marks.js';
+import type { RunnableMark } from '../formats/marks.js';
 import type { Choice } from './picks.js';
-import type { ManifestFact, PlatformDescriptor } from './registry-port.js';
+import type { ManifestFact, PlatformDescriptor } from '../registry-port.js';
 
 /** An image that some node may take, as it was read. */
 export interface Seen {

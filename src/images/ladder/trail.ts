@@ -1,4 +1,4 @@
-import type { LeavingOutcome } from '../api/outcomes.js';
+import type { LeavingOutcome } from '../../api/outcomes.js';
 import type { VariantAnswer } from './question.js';
 
 /** One thing that was looked at on the way to a decision; `explain` prints them in order. */

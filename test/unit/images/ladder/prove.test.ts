@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { RegistryError } from '../../../src/images/registry-port.js';
-import { sourceRecord, weakest } from '../../../src/images/freshness.js';
+import { RegistryError } from '../../../../src/images/registry-port.js';
+import { sourceRecord, weakest } from '../../../../src/images/ladder/freshness.js';
 import {
   HARBOR_SOURCE,
   NYDUS_SOURCE,
@@ -11,10 +11,10 @@ import {
   overlaybdImage,
   plain,
   recordArtifact,
-} from './bodies.js';
+} from '../bodies.js';
 import { REPOSITORY, SOURCE, byTag, climb, ground } from './climb.js';
-import { bodyDigest, digestOf, indexBody } from './support.js';
-import type { MemoryRegistry } from './support.js';
+import { bodyDigest, digestOf, indexBody } from '../support.js';
+import type { MemoryRegistry } from '../support.js';
 
 const single = plain('source');
 const S = bodyDigest(single);

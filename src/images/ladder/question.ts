@@ -1,9 +1,9 @@
-import type { AccelerationPolicySpec, Format, VariantRule } from '../api/kinds/acceleration-policy.js';
-import type { LeavingOutcome } from '../api/outcomes.js';
+import type { AccelerationPolicySpec, Format, VariantRule } from '../../api/kinds/acceleration-policy.js';
+import type { LeavingOutcome } from '../../api/outcomes.js';
 import type { Rung } from './freshness.js';
-import { runsOn } from './platform.js';
-import type { Credential, RegistryPort } from './registry-port.js';
-import type { ResolvedSource, SourcePlatform } from './resolve.js';
+import { runsOn } from '../platform.js';
+import type { Credential, RegistryPort } from '../registry-port.js';
+import type { ResolvedSource, SourcePlatform } from '../resolve.js';
 import type { Step } from './trail.js';
 
 export interface VariantQuestion {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Format } from '../../../src/api/kinds/acceleration-policy.js';
-import { choicesFor } from '../../../src/images/picks.js';
-import type { VariantQuestion } from '../../../src/images/variant.js';
+import type { Format } from '../../../../src/api/kinds/acceleration-policy.js';
+import { choicesFor } from '../../../../src/images/ladder/picks.js';
+import type { VariantQuestion } from '../../../../src/images/ladder/variant.js';
 import {
   NYDUS_SOURCE,
   SOCI_V2,
@@ -15,9 +15,9 @@ import {
   plain,
   sociIndex,
   zstdImage,
-} from './bodies.js';
+} from '../bodies.js';
 import { byTag, climb, ground } from './climb.js';
-import { OCI_INDEX, bodyDigest, digestOf, factOf, indexBody } from './support.js';
+import { OCI_INDEX, bodyDigest, digestOf, factOf, indexBody } from '../support.js';
 
 const RECORD = 'harbinger.dev/source-digest';
 const NYDUS = { artifactType: 'application/vnd.nydus.image.manifest.v1+json' };

@@ -1,9 +1,9 @@
-import { runsOn } from './platform.js';
-import { atDigest } from './reference.js';
-import type { Reference } from './reference.js';
-import type { LookupOptions, ManifestFact, RegistryPort } from './registry-port.js';
-import { platformOf } from './resolve.js';
-import type { SourcePlatform } from './resolve.js';
+import { runsOn } from '../platform.js';
+import { atDigest } from '../reference.js';
+import type { Reference } from '../reference.js';
+import type { LookupOptions, ManifestFact, RegistryPort } from '../registry-port.js';
+import { platformOf } from '../resolve.js';
+import type { SourcePlatform } from '../resolve.js';
 
 export interface Counterparts {
   registry: RegistryPort;

@@ -1,16 +1,16 @@
-import { ANNOTATION } from '../api/names.js';
-import { failureOf } from './failure.js';
-import type { Failure } from './failure.js';
-import type { ImageFormat } from './formats/format.js';
+import { ANNOTATION } from '../../api/names.js';
+import { failureOf } from '../failure.js';
+import type { Failure } from '../failure.js';
+import type { ImageFormat } from '../formats/format.js';
 import { RECORD_ARTIFACT_TYPE, judgeRecord, sourceRecord } from './freshness.js';
 import type { Proof, SourceRecord } from './freshness.js';
 import { lookupOf } from './question.js';
 import type { VariantQuestion } from './question.js';
-import { atDigest } from './reference.js';
-import type { Reference } from './reference.js';
-import type { Descriptor, ManifestFact, PlatformDescriptor } from './registry-port.js';
-import { ordinaryChildren } from './resolve.js';
-import type { SourcePlatform } from './resolve.js';
+import { atDigest } from '../reference.js';
+import type { Reference } from '../reference.js';
+import type { Descriptor, ManifestFact, PlatformDescriptor } from '../registry-port.js';
+import { ordinaryChildren } from '../resolve.js';
+import type { SourcePlatform } from '../resolve.js';
 import { compareStructure, compareTraits, noRecord } from './structure.js';
 import type { Pair } from './structure.js';
 

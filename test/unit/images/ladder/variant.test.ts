@@ -1,12 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import type { VariantRule } from '../../../src/api/kinds/acceleration-policy.js';
-import { RegistryError } from '../../../src/images/registry-port.js';
-import { resolveSource } from '../../../src/images/resolve.js';
-import type { ResolvedSource } from '../../../src/images/resolve.js';
-import { findVariant } from '../../../src/images/variant.js';
-import type { VariantQuestion } from '../../../src/images/variant.js';
-import { DOCKER, MemoryRegistry, bodyDigest, digestOf, indexBody, manifestBody } from './support.js';
-import type { ManifestParts } from './support.js';
+import type { VariantRule } from '../../../../src/api/kinds/acceleration-policy.js';
+import { RegistryError } from '../../../../src/images/registry-port.js';
+import { resolveSource } from '../../../../src/images/resolve.js';
+import type { ResolvedSource } from '../../../../src/images/resolve.js';
+import { findVariant } from '../../../../src/images/ladder/variant.js';
+import type { VariantQuestion } from '../../../../src/images/ladder/variant.js';
+import { DOCKER, MemoryRegistry, bodyDigest, digestOf, indexBody, manifestBody } from '../support.js';
+import type { ManifestParts } from '../support.js';
 
 const SOURCE = 'r.example.com/a/b:1';
 const VARIANT = 'r.example.com/a/b:1-esgz';
