@@ -28,11 +28,11 @@ export const TTL_MS = {
 } as const;
 
 const MAX_ENTRIES = 20_000;
-/** Of all facts; a heap takes about twice of what lives in it. A thousand images with their variants need about half. */
-const MAX_BYTES = 24 * 1024 * 1024;
-/** An entry itself with its key; an error holds its message and its stack. */
+/** Of all facts; a heap takes several times of what lives in it before it is cleaned up. A thousand images with variants need about this. */
+const MAX_BYTES = 14 * 1024 * 1024;
+/** An entry itself with its key. */
 const ENTRY_BYTES = 600;
-const ERROR_BYTES = 2_000;
+const ERROR_BYTES = 900;
 
 type Fact = ManifestFact | ImageConfig | ReferrersFact;
 
@@ -156,6 +156,8 @@ export class CachedRegistry implements RegistryPort {
       return { entry: { value, freshUntil: now + freshMs, usableUntil: now + keepMs }, keepMs };
     } catch (error) {
       if (!(error instanceof RegistryError)) throw error;
+      // Where it was thrown says nothing of a registry, and would be most of what is kept of it.
+      error.stack = `${error.name}: ${error.message}`;
       const keepMs = keepFailureMs(error);
       return { entry: { error, freshUntil: this.#clock.now() + keepMs }, keepMs };
     }
