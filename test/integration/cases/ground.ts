@@ -86,7 +86,8 @@ export async function pushContent(image: string, content: Content): Promise<Push
   const [host = '', ...rest] = image.split('/');
   const [repository = '', tag = 'latest'] = rest.join('/').split(':');
   const put = (what: Parameters<typeof push>[0], as: string): Promise<string> => push(what, { host, repository, tags: [as] });
-  const options = { seed: image, bytes: 2_000, files: 1, bare: true };
+  const platform = content === 'with variant for arm64' ? ARM : AMD;
+  const options = { seed: image, bytes: 2_000, files: 1, bare: true, platform };
   if (content === 'absent' || content === 'no reference') return undefined;
   if (content === 'schema 1') return putSchema1(host, repository, tag);
   if (content.includes('platforms') || content.includes('amd64'))
@@ -96,7 +97,7 @@ export async function pushContent(image: string, content: Content): Promise<Push
   if (content === 'without variant') return { sourceDigest: source.digest };
   const variant = await estargzVariant(source, options);
   await put(variant, `${tag}-esgz`);
-  if (content === 'with variant') return { sourceDigest: source.digest, variantDigest: variant.digest };
+  if (content !== 'with variant of an older image') return { sourceDigest: source.digest, variantDigest: variant.digest };
   const newer = await payloadImage({ ...options, seed: `${image} again` });
   await put(newer, tag);
   return { sourceDigest: newer.digest };
