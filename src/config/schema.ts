@@ -114,8 +114,8 @@ const budgets = z
       .int()
       .min(1)
       .max(1000)
-      .default(32)
-      .meta({ description: 'Calls to one registry at once in one process.' }),
+      .default(16)
+      .meta({ description: 'Calls to one registry at once in one process; no more than 16 connections are opened to one.' }),
     maxPullingNodes: z
       .int()
       .min(0)

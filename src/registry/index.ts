@@ -34,7 +34,7 @@ export function createRegistry(
   const limits = new RateLimits({ clock, metrics });
   const own = new OwnCredentials(log, clock);
   const client = new RegistryClient({ egress, limits, metrics, clock, log, own });
-  const { maxRegistryCalls: total = 128, maxRegistryCallsPerHost: perHost = 32 } = config.budgets ?? {};
+  const { maxRegistryCalls: total = 128, maxRegistryCallsPerHost: perHost = 16 } = config.budgets ?? {};
   const slots = { total, perHost };
   const cached = inLayers(client, { egress, own, limits, breaker: new Breaker(clock), slots, log, metrics, clock });
   const pusher = new ReferrerPusher(client.session);

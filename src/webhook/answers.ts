@@ -28,28 +28,41 @@ interface Kept {
   registry: RegistryPort;
 }
 
+interface Running {
+  answer: Promise<Answer>;
+  since: number;
+}
+
 /**
  * Finds answers at registries. Each distinct question is worked on once at a time however many Pods ask: a gang of 1,000 Pods
  * arrives within a second and asks the same. Facts are cached one level below, in the registry port.
  */
 export class Answers {
   readonly #options: { registry: () => RegistryPort; clock: Clock; log: Log };
-  readonly #running = new Map<string, Promise<Answer>>();
+  readonly #running = new Map<string, Running>();
   readonly #kept = new Map<string, Kept>();
 
   constructor(options: { registry: () => RegistryPort; clock: Clock; log: Log }) {
     this.#options = options;
   }
 
-  /** The answers that come within `ms`, by key of the question; the others are missing. `quarantine` is that of the Pod's namespace. */
+  /**
+   * The answers that come within `ms`, by key of the question; the others are missing. A question that a Pod before has waited so long
+   * for is not waited for again: a registry that hangs costs the Pods of one budget, not all that come until it is given up.
+   * `quarantine` is that of the Pod's namespace.
+   */
   ask(questions: readonly Question[], ms: number, quarantine?: Quarantine): Promise<Map<string, Answer>> {
     const known = new Map<string, Answer>();
     const open = new Map<string, Promise<Answer>>();
     for (const question of questions) {
       const id = quarantine === undefined ? question.key : `${question.key} ${quarantine.key}`;
       const kept = this.#recall(id);
-      if (kept === undefined) open.set(question.key, this.#once(id, question, quarantine));
-      else known.set(question.key, kept);
+      if (kept !== undefined) {
+        known.set(question.key, kept);
+        continue;
+      }
+      const { answer, since } = this.#once(id, question, quarantine);
+      if (this.#options.clock.now() - since < ms) open.set(question.key, answer);
     }
     if (open.size === 0) return Promise.resolve(known);
     return withinBudget(open, ms, this.#options.clock).then((found) => new Map([...known, ...found]));
@@ -69,17 +82,18 @@ export class Answers {
     if (!PASSING.has(kept.answer.outcome)) this.#kept.set(id, kept);
   }
 
-  #once(id: string, question: Question, quarantine: Quarantine | undefined): Promise<Answer> {
-    const running = this.#running.get(id);
-    if (running !== undefined) return running;
+  #once(id: string, question: Question, quarantine: Quarantine | undefined): Running {
+    const known = this.#running.get(id);
+    if (known !== undefined) return known;
     const registry = this.#options.registry();
-    const started = this.#find(question, registry, quarantine).then((answer) => {
+    const answer = this.#find(question, registry, quarantine).then((found) => {
       this.#running.delete(id);
-      this.#keep(id, { answer, since: this.#options.clock.now(), registry });
-      return answer;
+      this.#keep(id, { answer: found, since: this.#options.clock.now(), registry });
+      return found;
     });
-    this.#running.set(id, started);
-    return started;
+    const running = { answer, since: this.#options.clock.now() };
+    this.#running.set(id, running);
+    return running;
   }
 
   async #find(question: Question, registry: RegistryPort, quarantine: Quarantine | undefined): Promise<Answer> {

@@ -86,6 +86,36 @@ describe('Answers', () => {
     expect(await outcome()).toBe('registry-error');
   });
 
+  test('a question that a Pod has waited its whole budget for is not waited for again, until it is asked anew', async () => {
+    let now = 1_000_000;
+    const clock = { now: () => now, setTimeout: () => ({ cancel: () => undefined }) };
+    const registry = new MemoryRegistry().set('r.example/app:v1', manifestBody({ name: 'app' }));
+    const ends: (() => void)[] = [];
+    const hanging: RegistryPort = {
+      manifest: async (reference) => {
+        await new Promise<void>((end) => ends.push(end));
+        return registry.manifest(reference);
+      },
+      config: (reference, digest) => registry.config(reference, digest),
+      referrers: (reference, digest) => registry.referrers(reference, digest),
+    };
+    const answers = new Answers({ registry: () => hanging, clock, log });
+    const first = answers.ask([question('app')], 1_000);
+    now += 999;
+    const second = answers.ask([question('app')], 1_000);
+    now += 1;
+    expect(await answers.ask([question('app')], 1_000)).toEqual(new Map());
+    const answered = Promise.all([first, second]);
+    let done = false;
+    void answered.then(() => (done = true));
+    while (!done) {
+      for (const end of ends.splice(0)) end();
+      await new Promise(setImmediate);
+    }
+    expect((await answered).map((found) => found.get('app')?.outcome)).toEqual(['variant-missing', 'variant-missing']);
+    expect((await answers.ask([question('app')], 1_000)).get('app')?.outcome).toBe('variant-missing');
+  });
+
   test('what does not come in time is missing, and what came is there', async () => {
     const { answers } = make(({ repository }) =>
       repository === 'slow'
