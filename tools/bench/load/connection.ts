@@ -40,6 +40,11 @@ export class Connection {
     });
   }
 
+  /** False once the server has closed it, as it does with what is not used for long. */
+  get isOpen(): boolean {
+    return this.#socket.writable;
+  }
+
   /** Sends a whole request; `done` gets its answer or why there is none. */
   send(request: Buffer, done: (answer: Answer | Error) => void): void {
     this.#waiting = done;

@@ -106,7 +106,7 @@ export async function fixedRate(
 ): Promise<Load> {
   const { connections, most, perSecond, warmupMs, forMs } = options;
   const tally = new Tally();
-  const idle = await Promise.all(Array.from({ length: connections }, () => Connection.open(target)));
+  const idle = await openMany(target, connections);
   const all = new Set(idle);
   const waiting: number[] = [];
   let opening = 0;
@@ -129,6 +129,10 @@ export async function fixedRate(
       while (waiting.length > 0) {
         const connection = idle.pop();
         if (connection === undefined) break;
+        if (!connection.isOpen) {
+          all.delete(connection);
+          continue;
+        }
         const due = waiting.shift() ?? 0;
         connection.send(next(), (answer) => {
           const wrong = tally.add(due, answer, due >= started + warmupMs);
@@ -153,13 +157,20 @@ export async function fixedRate(
   return tally.load;
 }
 
+/** Handshakes are not what is measured, and too many at once would be refused by the listen queue. */
+async function openMany(target: Target, count: number): Promise<Connection[]> {
+  const connections: Connection[] = [];
+  while (connections.length < count) {
+    const next = Array.from({ length: Math.min(50, count - connections.length) }, () => Connection.open(target));
+    connections.push(...(await Promise.all(next)));
+  }
+  return connections;
+}
+
 /** All at once, each on a connection of its own that is open already. */
 export async function burst(target: Target, requests: readonly Buffer[]): Promise<Load> {
   const tally = new Tally();
-  const connections: Connection[] = [];
-  // Handshakes are not what is measured, and too many at once would be refused by the listen queue.
-  for (let i = 0; i < requests.length; i += 50)
-    connections.push(...(await Promise.all(requests.slice(i, i + 50).map(() => Connection.open(target)))));
+  const connections = await openMany(target, requests.length);
   const due = epochMs();
   await Promise.all(
     requests.map(
