@@ -33,7 +33,7 @@ function keysOf(pointer: string): string[] | undefined {
   return pointer
     .slice(1)
     .split('/')
-    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+    .map((part) => (part.includes('~') ? part.replaceAll('~1', '/').replaceAll('~0', '~') : part));
 }
 
 function child(parent: unknown, key: string): unknown {

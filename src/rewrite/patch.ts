@@ -38,7 +38,7 @@ function annotationOps(pod: PodView, verdicts: readonly Verdict[]): PatchOp[] {
     return present === wanted ? [] : addKey(pod, 'annotations', key, wanted);
   }
   // What stands there was written by somebody else, or no longer fits: it must not pass for a decision of ours.
-  return metadataMap(pod, 'annotations').keys.has(key) ? [{ op: 'remove', path: pointer('metadata', 'annotations', key) }] : [];
+  return metadataMap(pod, 'annotations').has(key) ? [{ op: 'remove', path: pointer('metadata', 'annotations', key) }] : [];
 }
 
 /**
@@ -50,7 +50,7 @@ function labelOps(pod: PodView, verdicts: readonly Verdict[]): PatchOp[] {
   const key = LABEL.accelerated;
   const variants = verdicts.filter(({ decision }) => decision.outcome === 'accelerated');
   if (variants.some((v) => v.unconfirmed === undefined))
-    return metadataMap(pod, 'labels').keys.has(key) ? [] : addKey(pod, 'labels', key, 'true');
+    return metadataMap(pod, 'labels').has(key) ? [] : addKey(pod, 'labels', key, 'true');
   const over = variants.length === 0 && verdicts.some((v) => v.takenBack === true) && pod.labels[key] === 'true';
   return over ? [{ op: 'remove', path: pointer('metadata', 'labels', key) }] : [];
 }
@@ -70,16 +70,16 @@ function addKey(pod: PodView, map: 'annotations' | 'labels', key: string, value:
 function metadataMap(
   pod: PodView,
   map: 'annotations' | 'labels',
-): { state: 'map' | 'none' | 'other'; keys: ReadonlySet<string> } {
+): { state: 'map' | 'none' | 'other'; has: (key: string) => boolean } {
   const value = record(pod.raw['metadata'])?.[map];
   const present = record(value);
-  if (present !== undefined) return { state: 'map', keys: new Set(Object.keys(present)) };
-  return { state: value === undefined || value === null ? 'none' : 'other', keys: new Set() };
+  if (present !== undefined) return { state: 'map', has: (key) => Object.hasOwn(present, key) };
+  return { state: value === undefined || value === null ? 'none' : 'other', has: () => false };
 }
 
 /** JSON pointer of a path. Rule: RFC 6901 section 3, `~` is written ~0 and `/` ~1. */
 export function pointer(...path: readonly string[]): string {
-  return path.map((part) => `/${part.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+  return path.map((part) => `/${/[~/]/.test(part) ? part.replaceAll('~', '~0').replaceAll('/', '~1') : part}`).join('');
 }
 
 function bytesOf(annotations: Readonly<Record<string, string>>, except: string): number {
