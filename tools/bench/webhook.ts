@@ -18,6 +18,7 @@ const PER_SECOND = 1_000;
 const WARMUP_MS = 1_500;
 const FOR_MS = 4_000;
 const HEAT_MS = 20_000;
+const SETTLE_MS = 3_000;
 /** Some seconds until the breaker opens, its first pause of 15 s, and a trial call. */
 const HANG_MS = 40_000;
 
@@ -113,6 +114,8 @@ export class WebhookBench {
     const few = async (): Promise<number> => p99(msOf(await this.#fixed(this.#ground.target)));
     const many = async (): Promise<number> => {
       await this.#addPolicies();
+      // The API server is still busy with what it was given.
+      await sleep(SETTLE_MS);
       const load = await this.#fixed(this.#ground.target);
       mustRewrite(load);
       await this.#removePolicies();
