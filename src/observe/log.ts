@@ -70,9 +70,26 @@ function serialiseError(error: Error): unknown {
 }
 
 /**
- * One JSON object a line on standard output, written synchronously: pino's transports are worker files that a bundle does not
- * hold, and a killed process must not lose its last words.
+ * Standard output, written synchronously at the end of each turn of the event loop: pino's transports are worker files that a bundle does
+ * not hold, and a process must not lose its last words. One write a turn and not one a line, as a busy webhook has a line for each Pod.
  */
+function standardOutput(): DestinationStream {
+  const sink = pino.destination({ dest: 1, sync: true });
+  let lines: string[] = [];
+  const flush = (): void => {
+    const text = lines.join('');
+    lines = [];
+    if (text !== '') sink.write(text);
+  };
+  process.once('exit', flush);
+  return {
+    write: (line) => {
+      if (lines.push(line) === 1) setImmediate(flush);
+    },
+  };
+}
+
+/** One JSON object a line. */
 export function createLog(options: LogOptions): Log {
   return pino(
     {
@@ -82,6 +99,6 @@ export function createLog(options: LogOptions): Log {
       formatters: { level: (label) => ({ level: label }), bindings: (fields) => redact(fields), log: (fields) => redact(fields) },
       serializers: { err: serialiseError },
     },
-    options.destination ?? pino.destination({ dest: 1, sync: true }),
+    options.destination ?? standardOutput(),
   );
 }

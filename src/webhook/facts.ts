@@ -183,6 +183,8 @@ export class Facts {
     const counted = (f: PolicyFacts | undefined): string => `${f?.counts.accelerated ?? 0}/${f?.counts.left ?? 0}`;
     if (now !== undefined)
       now.counts.countedAt = counted(now) === counted(before) ? (before?.counts.countedAt ?? 0) : this.#options.clock.now();
+    // What is remembered of a list of policies goes with it, and each replica writes counts into their status once a minute.
+    if (now !== undefined && before !== undefined && sameRules(now.reading, before.reading)) return;
     const readings = this.#policies.list().map((p) => p.reading);
     this.#ordered = inOrder(readings.flatMap((r) => (r.ok ? [r.policy] : [])));
     this.#options.admission.badPolicies(readings.filter((r) => !r.ok).length);
@@ -217,6 +219,12 @@ function policyFacts(raw: RawObject): PolicyFacts {
     countedAt: 0,
   };
   return { reading: readPolicy(raw), counts };
+}
+
+/** Specs are compared too: a policy that was deleted and made again while nobody watched begins with the same generation. */
+function sameRules(now: PolicyReading, before: PolicyReading): boolean {
+  if (!now.ok || !before.ok || now.policy.generation !== before.policy.generation) return false;
+  return JSON.stringify(now.policy.spec) === JSON.stringify(before.policy.spec);
 }
 
 function namespaceFacts(raw: RawObject): NamespaceFacts {

@@ -16,7 +16,7 @@ const SECOND = 1000;
 class Server implements WatchPort {
   away = false;
   readonly #ends = new Set<() => void>();
-  readonly #bookmarks = new Set<() => void>();
+  readonly #sends = new Map<(event: WatchEvent<KubeObject>) => void, string>();
 
   /** By plural of the resource. */
   readonly objects: Record<string, unknown[]> = {};
@@ -29,22 +29,29 @@ class Server implements WatchPort {
     return Promise.resolve({ items: (this.objects[plural] ?? []) as T[], resourceVersion: '1' });
   }
 
-  async *watch<T extends KubeObject>(_: Resource, options: WatchOptions = {}): AsyncGenerator<WatchEvent<T>> {
+  async *watch<T extends KubeObject>({ plural }: Resource, options: WatchOptions = {}): AsyncGenerator<WatchEvent<T>> {
     if (this.away) throw this.#refusal();
     options.onOpen?.();
     for (;;) {
-      const said = await new Promise<'bookmark' | 'end'>((done) => {
-        this.#bookmarks.add(() => done('bookmark'));
+      const said = await new Promise<WatchEvent<KubeObject> | 'end'>((done) => {
+        this.#sends.set(done, plural);
         this.#ends.add(() => done('end'));
         options.signal?.addEventListener('abort', () => done('end'));
       });
       if (said === 'end') return;
-      yield { type: 'BOOKMARK', object: { metadata: { name: '', resourceVersion: '2' } } } as unknown as WatchEvent<T>;
+      yield said as WatchEvent<T>;
     }
   }
 
   async bookmark(): Promise<void> {
-    for (const send of this.#bookmarks) send();
+    const event = { type: 'BOOKMARK', object: { metadata: { name: '', resourceVersion: '2' } } };
+    for (const send of this.#sends.keys()) send(event as unknown as WatchEvent<KubeObject>);
+    await settle();
+  }
+
+  /** Tells all watches of a resource about a changed object. */
+  async modify(plural: string, object: unknown): Promise<void> {
+    for (const [send, of] of this.#sends) if (of === plural) send({ type: 'MODIFIED', object } as WatchEvent<KubeObject>);
     await settle();
   }
 
@@ -203,5 +210,23 @@ test('counts of a policy are those of its status, and when they changed last', a
   expect(facts.counts('fresh')).toEqual({ resourceVersion: '5', accelerated: 0, left: 0, countedAt: 0 });
   expect(facts.counts('used')).toEqual({ resourceVersion: '5', accelerated: 3, left: 0, countedAt: clock.now() });
   expect(facts.counts('absent')).toBeUndefined();
+  await facts.stop();
+});
+
+test('a change of counts leaves the list of policies alone, and a change of rules does not', async () => {
+  const server = new Server();
+  const policy = (suffix: string, accelerated: number) => ({
+    metadata: { name: 'p', resourceVersion: `${accelerated}`, generation: 1 },
+    spec: { variants: [{ format: 'estargz', discover: { tagSuffix: suffix } }] },
+    status: { decisions: { accelerated } },
+  });
+  server.objects['accelerationpolicies'] = [policy('-esgz', 1)];
+  const { facts } = await make(server);
+  const before = facts.policies;
+  await server.modify('accelerationpolicies', policy('-esgz', 2));
+  expect([facts.counts('p')?.accelerated, facts.policies === before]).toEqual([2, true]);
+  // Deleted and made again while the watch was down: the generation is the same.
+  await server.modify('accelerationpolicies', policy('-other', 3));
+  expect(facts.policies[0]?.spec.variants[0]?.discover).toEqual({ tagSuffix: '-other' });
   await facts.stop();
 });
