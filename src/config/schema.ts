@@ -165,6 +165,10 @@ const pullers = z
       description:
         "Secrets in Harbinger's namespace with which pullers pull, as imagePullSecrets; none where the kubelets' credential providers serve.",
     }),
+    workloadNamespaces: z.enum(['Off', 'WhereAllowed']).default('Off').meta({
+      description:
+        "WhereAllowed: images that only a gang's own pull secrets may read are pulled by DaemonSets in its namespace, where the controller may make them and read the secrets; bind ClusterRole harbinger-workload-pullers there. Off: such images are not warmed.",
+    }),
   })
   .meta({ description: 'The Pods that hold images on nodes.' });
 

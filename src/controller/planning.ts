@@ -11,6 +11,7 @@ import { prewarmDeadlineMs } from '../preheat/deadline.js';
 import type { PlannedPrewarm, PlannedTarget, Progress } from '../preheat/planner.js';
 import { plan } from '../preheat/planner.js';
 import type { Plan, World } from '../preheat/planner.js';
+import type { PullerTenant } from '../preheat/puller.js';
 import { pullerOf } from '../preheat/puller.js';
 import type { NodeFacts } from '../placement/node-facts.js';
 import { canonical } from './decide-gang.js';
@@ -140,7 +141,11 @@ function targetOf(
   const pullers = records.map((r) =>
     r?.resolved === undefined
       ? undefined
-      : pullerOf(r.resolved, { runtimeClassName: target.runtimeClassName, bytes: r.sizeBytes }),
+      : pullerOf(r.resolved, {
+          runtimeClassName: target.runtimeClassName,
+          bytes: r.sizeBytes,
+          tenant: r.pulledWith === 'Workload' ? tenantOf(prewarm, target) : undefined,
+        }),
   );
   const known = pullers.filter((p) => p !== undefined);
   const podSet = gang?.podSets.find((p) => p.name === target.name);
@@ -157,6 +162,11 @@ function targetOf(
     complete: known.length === pullers.length,
     candidates: found,
   };
+}
+
+/** Whose secrets pull the images of a target that only its own Pods may read. */
+function tenantOf({ metadata }: ImagePrewarm, { imagePullSecrets = [], serviceAccountName }: PrewarmTarget): PullerTenant {
+  return { namespace: metadata.namespace ?? '', secrets: imagePullSecrets.map((s) => s.name), serviceAccountName };
 }
 
 /** Targets that want nodes and have none, and what keeps nodes out. */

@@ -1,15 +1,27 @@
 import type { GangRef } from '../api/kinds/image-prewarm.js';
 import type { Json } from '../api/json.js';
 
+/** Nodes that a queue assigned to one podSet, down to the lowest level of its topology. */
+export interface NodeAssignment {
+  /** Node labels from the outside in; the last one is the level at which `domains` are named. */
+  levels: readonly string[];
+  /** One value per level, and how many Pods go there. */
+  domains: readonly { values: readonly string[]; count: number }[];
+}
+
 /** One podSet or task of a gang: Pods made from one template. */
 export interface PodSet {
   name: string;
   /** Pods that the gang starts; the assigned count once quota is reserved (partial admission). */
   count: number;
+  /** Fewest Pods with which the queue may start it; absent where it starts whole or not at all. */
+  minCount?: number;
   /** PodTemplateSpec as it stands in the queue's object. */
   template: Json;
   /** Flavors by resource name, known once quota is reserved. */
   flavors?: Readonly<Record<string, string>>;
+  /** Known once a topology-aware queue has chosen. */
+  assignment?: NodeAssignment;
 }
 
 export interface GangState {

@@ -213,6 +213,10 @@ export const imagePrewarmStatus = z
                   description:
                     'Whether nodes without a snapshotter for the format run the variant too; only for outcome accelerated.',
                 }),
+                pulledWith: z.enum(['Harbinger', 'Workload']).optional().meta({
+                  description:
+                    'Whose credentials pull the image: those of Harbinger or of nodes (when absent too), or the pull secrets of the target, in the namespace of this object.',
+                }),
                 message: z.string().max(1024).optional().meta({ description: 'The decision in a sentence.' }),
               }),
             )

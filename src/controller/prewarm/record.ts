@@ -142,7 +142,7 @@ function replacementOf(record: ImageRecord, why: string, lookup: Lookup | undefi
   return isOther ? fromLookup(record.source, lookup) : plainOf(record, why);
 }
 
-function plainOf({ source, digest, sizeBytes }: ImageRecord, why: string): ImageRecord | undefined {
+function plainOf({ source, digest, sizeBytes, pulledWith }: ImageRecord, why: string): ImageRecord | undefined {
   const reading = parseReference(source);
   if (digest === undefined || !reading.ok) return undefined;
   const message = clip(`the plain image in place of its variant: ${why}`);
@@ -152,13 +152,14 @@ function plainOf({ source, digest, sizeBytes }: ImageRecord, why: string): Image
     digest,
     sizeBytes,
     outcome: 'pinned',
+    pulledWith,
     message,
   });
 }
 
 function fromLookup(source: string, lookup: Lookup): ImageRecord {
   if (!lookup.ok) return { source, outcome: lookup.outcome, message: clip(lookup.message) };
-  const { digest, resolved, outcome, format, portable, sizeBytes, message } = lookup;
+  const { digest, resolved, outcome, format, portable, sizeBytes, pulledWith, message } = lookup;
   const text = message === undefined ? undefined : clip(message);
-  return present<ImageRecord>({ source, resolved, digest, sizeBytes, outcome, format, portable, message: text });
+  return present<ImageRecord>({ source, resolved, digest, sizeBytes, outcome, format, portable, pulledWith, message: text });
 }

@@ -36,6 +36,8 @@ export interface FoundImage {
   format?: Format | undefined;
   portable?: boolean | undefined;
   sizeBytes: number;
+  /** Whose credentials could read it; absent where Harbinger's own or none were enough. */
+  pulledWith?: 'Harbinger' | 'Workload' | undefined;
   message?: string;
   /** Epoch ms. */
   at: number;
