@@ -7,11 +7,20 @@ const suite = (name, extra = {}) => ({
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
   transform: {
-    '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2023', parser: { syntax: 'typescript' } }, module: { type: 'es6' }, sourceMaps: 'inline' }],
+    '^.+\\.ts$': [
+      '@swc/jest',
+      { jsc: { target: 'es2023', parser: { syntax: 'typescript' } }, module: { type: 'es6' }, sourceMaps: 'inline' },
+    ],
   },
   ...extra,
 });
 
 export default {
-  projects: [suite('unit'), suite('integration'), suite('nodes'), suite('formats')],
+  projects: [
+    suite('unit'),
+    suite('integration'),
+    suite('nodes'),
+    suite('formats'),
+    suite('chaos-real', { testMatch: ['<rootDir>/test/chaos/real/**/*.test.ts'] }),
+  ],
 };

@@ -22,6 +22,7 @@ export const SUITES: readonly Suite[] = [
   { name: 'unit', limitMinutes: 5, inBand: false, cluster: 'none' },
   { name: 'integration', limitMinutes: 40, inBand: true, cluster: 'control-plane' },
   { name: 'nodes', limitMinutes: 30, inBand: true, cluster: 'real-nodes' },
+  { name: 'chaos-real', limitMinutes: 12, inBand: true, cluster: 'control-plane' },
   { name: 'formats', limitMinutes: 15, inBand: true, cluster: 'lazy-nodes' },
 ];
 
