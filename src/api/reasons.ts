@@ -41,6 +41,7 @@ export const FAILURE_REASONS = [
   'ImageStoreConflict',
   'EmptyImage',
   'PullFailed',
+  'Stalled',
   'NodeNotReady',
   'NodeLost',
   'NodeNotEligible',

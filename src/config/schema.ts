@@ -128,6 +128,13 @@ const budgets = z
       .max(5000)
       .default(50)
       .meta({ description: 'Nodes that pull from one registry at once.' }),
+    maxPullingNodesPerNamespace: z.int().min(0).max(5000).optional().meta({
+      description: 'Nodes that pull at once for the ImagePrewarms of one namespace; only the other limits hold when absent.',
+    }),
+    maxPullingGiBPerNamespace: z.int().min(0).max(1_000_000).optional().meta({
+      description:
+        'Compressed GiB that are pulled at once for the ImagePrewarms of one namespace; no limit when absent. An image that is larger is pulled by one node at a time.',
+    }),
     retainAfterAdmissionMinutes: z
       .int()
       .min(0)

@@ -18,6 +18,8 @@ export interface Candidates {
   refused: { node: string; reason: string }[];
   /** How many nodes each reason keeps out, for the message when nothing is left. */
   reasons: Record<string, number>;
+  /** Nodes on which other Pods start cold or a gang computes, by name: `pull.busyNodes: Avoid` begins no pull there. */
+  busy?: ReadonlySet<string>;
   /** The spec cannot be evaluated. */
   problem?: string;
 }

@@ -5,10 +5,14 @@ export interface Limits {
   maxPullingNodes: number;
   /** Nodes that pull at once from one registry. */
   maxPullingNodesPerRegistry: number;
+  /** Nodes that pull at once for ImagePrewarms of one namespace; no limit where absent. */
+  maxPullingNodesPerNamespace?: number | undefined;
+  /** Compressed GiB under way at once for ImagePrewarms of one namespace; no limit where absent. */
+  maxPullingGiBPerNamespace?: number | undefined;
 }
 
 /** Why a pull may not begin now. */
-export type Refusal = 'cluster' | 'registry' | 'node';
+export type Refusal = 'cluster' | 'registry' | 'namespace' | 'bytes' | 'node';
 
 /**
  * Counts pulls in flight against the limits. Each pull takes one unit of the cluster's and one of its registry's limit, and a

@@ -52,6 +52,8 @@ export interface PullState {
   message?: string;
   /** Epoch ms since when it is pulling. */
   since?: number;
+  /** Why the pull counts as stalled, while it goes on: another node is taken instead where there is one. */
+  stalled?: string;
   /** How long the pull took, once warm. */
   tookMs?: number;
 }

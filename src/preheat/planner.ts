@@ -1,7 +1,7 @@
 import type { FailureReason } from '../api/reasons.js';
 import type { Candidates } from '../placement/candidates.js';
 import type { NodeFacts } from '../placement/node-facts.js';
-import type { Limits } from './budgets.js';
+import type { Limits, Refusal } from './budgets.js';
 import { Meter } from './budgets.js';
 import type { PullState } from './evidence.js';
 import type { Puller } from './puller.js';
@@ -17,6 +17,10 @@ export interface PlannedPrewarm {
   keep: boolean;
   /** Orders the line: reserved gangs first, then priority (high first), then time (early first), then key. */
   rank: { reserved: boolean; priority: number; queuedAt: number };
+  /** Whose limits its pulls count for; none where absent. */
+  namespace?: string | undefined;
+  /** Avoid: no pull begins on nodes that are `busy` among the candidates. */
+  busyNodes?: 'Allow' | 'Avoid' | undefined;
   rampUp: RampUp;
   maxConcurrentNodes?: number | undefined;
   targets: PlannedTarget[];
@@ -56,7 +60,7 @@ export interface Progress {
   failed: number;
   failures: PlannedFailure[];
   /** What keeps pending nodes from pulling now; absent when nothing waits. */
-  waitsFor?: 'cluster' | 'registry' | 'node' | 'ramp' | 'failure';
+  waitsFor?: Refusal | 'ramp' | 'failure' | 'busy';
   /** Start times of the pulls that run, epoch ms. */
   runningSince: number[];
   /** How long finished pulls took, ms. */

@@ -27,6 +27,7 @@ const REASON: Record<FailureReason, ReadyReason> = {
   ImageStoreConflict: 'PullFailed',
   EmptyImage: 'PullFailed',
   PullFailed: 'PullFailed',
+  Stalled: 'PullFailed',
   NodeNotReady: 'NodeLost',
   NodeLost: 'NodeLost',
   NodeNotEligible: 'NoCandidateNodes',
@@ -37,7 +38,7 @@ const REASON: Record<FailureReason, ReadyReason> = {
 };
 
 /** Failures after which kubelet and registry may yet succeed by themselves. */
-const TRANSIENT: ReadonlySet<FailureReason> = new Set<FailureReason>(['RegistryError', 'PullFailed']);
+const TRANSIENT: ReadonlySet<FailureReason> = new Set<FailureReason>(['RegistryError', 'PullFailed', 'Stalled']);
 
 /** Decides condition Ready from the first thing that stands in the way, in the order in which a person would fix them. */
 export function judgeReady(snapshot: PrewarmSnapshot, record: RecordUpdate, { lifecycle }: { lifecycle: Lifecycle }): Verdict {
@@ -184,7 +185,10 @@ function pullingMessage({ pulling, failed, failures }: Progress, count: string):
 const WAITS: Record<NonNullable<Progress['waitsFor']>, string> = {
   cluster: 'waiting until fewer nodes of the cluster pull (budgets.maxPullingNodes)',
   registry: 'waiting until fewer nodes pull from this registry (budgets.maxPullingNodesPerRegistry)',
+  namespace: 'waiting until fewer nodes pull for this namespace (budgets.maxPullingNodesPerNamespace)',
+  bytes: 'waiting until fewer bytes are pulled for this namespace (budgets.maxPullingGiBPerNamespace)',
   node: 'waiting for pulls that these nodes do for others',
+  busy: 'waiting for nodes on which no other Pods start or compute (spec.pull.busyNodes is Avoid)',
   ramp: 'waiting for the nodes before',
   failure: 'no further nodes are tried while it fails on all',
 };
