@@ -6,6 +6,12 @@ export const API_VERSION = `${GROUP}/${VERSION}`;
 /** `controllerName` of the Kueue AdmissionChecks that Harbinger answers. */
 export const CHECK_CONTROLLER = `${GROUP}/image-prewarm`;
 
+/**
+ * Kueue's annotation on jobs: a comma-separated list of those who have to let the job go before Kueue looks at it. Set when the job
+ * is made; afterwards names can only be taken off (Kueue KEP-6915).
+ */
+export const ADMISSION_GATED_BY = 'kueue.x-k8s.io/admission-gated-by';
+
 /** Annotations and labels, with the object that carries them. docs/annotations.md explains each. */
 export const ANNOTATION = {
   /** Gang objects (Workload, job, Pod template) and Namespace: "true" or "false". */
@@ -73,6 +79,10 @@ export const INSTALL = {
   nodeClasses: 'harbinger-node-classes',
   /** ClusterRole that users bind per namespace, so that the webhook may look images up with the pull secrets there. */
   pullSecretsRole: 'harbinger-pull-secrets',
+  /** ClusterRole that is bound to both processes where `holds.gatedJobs` is On, so that they may take their gate off jobs. */
+  gatedJobsRole: 'harbinger-gated-jobs',
+  /** ClusterRole that users bind per namespace, so that images which only its pull secrets may read are found and pulled there. */
+  workloadPullersRole: 'harbinger-workload-pullers',
   /** Secret with credentials and authorities of registries, made by whoever installs. */
   registriesSecret: 'harbinger-registries',
   /** Leases: the leading controller, and the webhook replica that ends overdue holds. */

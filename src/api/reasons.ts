@@ -11,6 +11,8 @@ export const READY_REASONS = [
   'ResolvingImages',
   'ImageMoved',
   'Suspended',
+  'Observing',
+  'SwitchedOff',
   'Invalid',
   'AuthDenied',
   'ImageNotFound',
@@ -27,7 +29,14 @@ export const READY_REASONS = [
 export type ReadyReason = (typeof READY_REASONS)[number];
 
 /** Why a gang was let go; reasons of condition Released. */
-export const RELEASE_REASONS = ['WarmVerified', 'DeadlineExceeded', 'Hopeless', 'OptedOut', 'QuotaReservedCold'] as const;
+export const RELEASE_REASONS = [
+  'WarmVerified',
+  'DeadlineExceeded',
+  'Hopeless',
+  'OptedOut',
+  'QuotaReservedCold',
+  'SwitchedOff',
+] as const;
 export type ReleaseReason = (typeof RELEASE_REASONS)[number];
 
 /** Why an image is not warm on a node; `status.failures[].reason`. */

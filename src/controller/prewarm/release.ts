@@ -9,6 +9,7 @@ const RELEASED: Record<ReleaseReason, string> = {
   DeadlineExceeded: 'the hold on the gang reached its deadline',
   Hopeless: 'the images cannot become warm, so the gang was let go without them',
   OptedOut: 'the gang is not, or no longer, opted in',
+  SwitchedOff: 'Harbinger is in a mode in which it holds nobody',
   QuotaReservedCold: 'quota was reserved before the images were warm and the gang does not wait with quota reserved',
 };
 
