@@ -38,9 +38,13 @@ export interface GangState {
   delayedTopology: boolean;
 }
 
+/** Who starts a gang: Kueue, or nobody that Harbinger knows (`generic`): such a gang is warmed and never held. */
+export type GangSource = 'kueue' | 'generic';
+
 /** A group of Pods that a queue starts together, in one shape for all queues. */
 export interface Gang {
-  /** `namespace/name` of the queue's own object (the Workload). */
+  source: GangSource;
+  /** `namespace/name` of the queue's own object (the Workload); of a generic gang `Kind.group:namespace/name` of the job. */
   key: string;
   /** UID of that object. */
   uid: string;

@@ -83,6 +83,7 @@ export function projectWorkload(raw: KubeObject & Json): WorkloadView {
     uid: metadata.uid ?? '',
   };
   const gang = present<Gang>({
+    source: 'kueue',
     key: keyOf(raw),
     uid: metadata.uid ?? '',
     name: metadata.name,
