@@ -18,10 +18,13 @@ import { runtimeClassFacts } from '../placement/capability.js';
 import type { NodeFacts } from '../placement/node-facts.js';
 import { nodeFacts } from '../placement/node-facts.js';
 import { projectPullerPod, projectPullerSet } from '../preheat/backends/daemonset/project.js';
+import type { PodUse } from '../placement/usage.js';
+import { NodeUsage } from '../placement/usage.js';
 import type { PullerPod } from '../preheat/evidence.js';
 import type { PullerSet } from '../preheat/world.js';
 import type { FlavorView, WorkloadView } from './gang-sources/kueue.js';
 import { flavorsOfQueue, projectFlavor, projectWorkload } from './gang-sources/kueue.js';
+import { PodUsages } from './pod-usage.js';
 import type { PolicyView } from './policies.js';
 import { projectPolicy } from './policies.js';
 import type { AcceleratedPod } from './variant-failures.js';
@@ -102,6 +105,10 @@ export class Caches {
   readonly pods: Reflector<PullerPod>;
   /** Pods of all namespaces that run a variant. */
   readonly accelerated: Reflector<AcceleratedPod>;
+  /** Every Pod of the cluster, for what it takes of its node. */
+  readonly usage: Reflector<PodUse>;
+  /** Sums of it by node. */
+  readonly nodeUsage = new NodeUsage();
   readonly rejections: Reflector<RejectionView>;
   readonly workloads: Reflector<WorkloadView>;
   readonly clusterQueues: Reflector<{ name: string; flavors: string[] }>;
@@ -140,6 +147,8 @@ export class Caches {
     this.sets = follow(RESOURCE.daemonSets, projectPullerSet, pullers);
     this.pods = follow(RESOURCE.pods, projectPullerPod, pullers);
     this.accelerated = follow(RESOURCE.pods, projectAccelerated, { labelSelector: LABEL.accelerated });
+    this.usage = follow(RESOURCE.pods, new PodUsages().project);
+    this.usage.onChange((_key, now, before) => this.nodeUsage.note(now, before));
     this.rejections = follow(RESOURCE.events, projectRejection, {
       namespace,
       fieldSelector: 'regarding.kind=DaemonSet',
@@ -176,7 +185,17 @@ export class Caches {
    * whose Jobs are not known would look not opted in. Kueue's objects are left out; see gangsKnown.
    */
   async coreSynced(): Promise<void> {
-    const core = [this.nodes, this.namespaces, this.jobs, this.prewarms, this.policies, this.checkConfigs, this.sets, this.pods];
+    const core = [
+      this.nodes,
+      this.namespaces,
+      this.jobs,
+      this.prewarms,
+      this.policies,
+      this.checkConfigs,
+      this.sets,
+      this.pods,
+      this.usage,
+    ];
     await Promise.all(core.map((r) => r.synced));
   }
 

@@ -1,6 +1,6 @@
 import type { Json } from '../api/json.js';
 import { at, record, records, string, stringMap } from '../api/json.js';
-import { parseQuantity } from '../api/quantity.js';
+import { podRequests } from '../api/pod-requests.js';
 
 export interface Toleration {
   key?: string;
@@ -20,45 +20,9 @@ export interface TemplateFacts {
   nodeSelector: Readonly<Record<string, string>>;
   /** `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`, absent when there is no required node affinity. */
   affinityTerms?: Json[];
-  /** Requests of one Pod by resource name, in base units (cores, bytes, pieces); see requestsOf. */
+  /** Requests of one Pod by resource name, in base units (cores, bytes, pieces); see podRequests. */
   requests: Record<string, number>;
   annotations: Readonly<Record<string, string>>;
-}
-
-function requestsOfContainer(container: Json): Record<string, number> {
-  const resources = at(container, 'resources');
-  // A limit without a request is the request: API server defaulting.
-  const entries = Object.entries({ ...record(resources['limits']), ...record(resources['requests']) });
-  return Object.fromEntries(entries.map(([name, value]) => [name, parseQuantity(value) ?? 0]));
-}
-
-function add(into: Record<string, number>, more: Record<string, number>): void {
-  for (const [name, value] of Object.entries(more)) into[name] = (into[name] ?? 0) + value;
-}
-
-function raise(into: Record<string, number>, more: Record<string, number>): void {
-  for (const [name, value] of Object.entries(more)) into[name] = Math.max(into[name] ?? 0, value);
-}
-
-/**
- * Requests of one Pod: containers and sidecars added up, or what init containers need while they run, whichever is more.
- * Rule: component-helpers resource.PodRequests (KEP-753 sidecars count from their place in the list on).
- */
-function requestsOf(spec: Json): Record<string, number> {
-  const sidecars: Record<string, number> = {};
-  const init: Record<string, number> = {};
-  for (const container of records(spec['initContainers'])) {
-    const own = requestsOfContainer(container);
-    if (container['restartPolicy'] === 'Always') add(sidecars, own);
-    const needed = { ...own };
-    if (container['restartPolicy'] !== 'Always') add(needed, sidecars);
-    raise(init, needed);
-  }
-  const total = { ...sidecars };
-  for (const container of records(spec['containers'])) add(total, requestsOfContainer(container));
-  raise(total, init);
-  add(total, Object.fromEntries(Object.entries(at(spec, 'overhead')).map(([n, v]) => [n, parseQuantity(v) ?? 0])));
-  return total;
 }
 
 function imagesOf(spec: Json): string[] {
@@ -85,7 +49,7 @@ export function templateFacts(template: Json): TemplateFacts {
     tolerations: records(spec['tolerations']).map(toleration),
     nodeSelector: stringMap(spec['nodeSelector']),
     ...(record(required) === undefined ? {} : { affinityTerms: records(at(required)['nodeSelectorTerms']) }),
-    requests: requestsOf(spec),
+    requests: podRequests(spec),
     annotations: stringMap(at(template, 'metadata')['annotations']),
   };
 }

@@ -4,6 +4,8 @@ import type { PrewarmTarget } from '../api/kinds/image-prewarm.js';
 import { NODE_FILTERS } from './filters/index.js';
 import type { NodeDemand } from './filters/index.js';
 import type { NodeFacts } from './node-facts.js';
+import type { RuntimeClassFacts } from './capability.js';
+import type { NodeUsage } from './usage.js';
 
 export interface Candidates {
   /** Nodes that may be warmed for the target, by name. */
@@ -31,6 +33,11 @@ export interface CandidateOptions {
   requests?: Readonly<Record<string, number>> | undefined;
   /** Nodes to warm beyond those needed. */
   spare?: number;
+  /** What runs on nodes now: those with room for a Pod come first. Absent: they come in the order of their names. */
+  usage?: Pick<NodeUsage, 'roomFor'> | undefined;
+  /** What RuntimeClass adds to Pods of the target when they are made. */
+  runtimeClass?: RuntimeClassFacts | undefined;
+  busy?: ReadonlySet<string> | undefined;
 }
 
 function demandOf(target: PrewarmTarget, options: CandidateOptions): NodeDemand {
@@ -68,8 +75,20 @@ export function candidates(target: PrewarmTarget, nodes: readonly NodeFacts[], o
   const present = new Set(inScope.map((n) => n.name));
   answer.absent = [...(named ?? [])].filter((n) => !present.has(n)).sort();
   for (const list of [answer.nodes, answer.unready]) list.sort((a, b) => (a.name < b.name ? -1 : 1));
+  if (options.usage !== undefined) rank(answer.nodes, options.usage, demand.requests);
+  if (options.busy !== undefined) answer.busy = options.busy;
   answer.needed = neededOf(target, answer, options.spare ?? 0);
   return answer;
+}
+
+/** Nodes that take a Pod now first, then those that will soon, then those that lack least; equals stay in the order of their names. */
+function rank(nodes: NodeFacts[], usage: Pick<NodeUsage, 'roomFor'>, requests: Readonly<Record<string, number>>): void {
+  const room = new Map(nodes.map((node) => [node.name, usage.roomFor(node, requests)]));
+  const value = ({ name }: NodeFacts): number => {
+    const { class: nearness, missing } = room.get(name) ?? { class: 2, missing: 1 };
+    return nearness < 2 ? nearness : 2 + missing;
+  };
+  nodes.sort((a, b) => value(a) - value(b));
 }
 
 function refuse(answer: Candidates, refusal: { node: string; reason: string }, named: boolean): void {

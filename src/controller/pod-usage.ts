@@ -1,0 +1,61 @@
+import type { Json } from '../api/json.js';
+import { at, records, string, stringMap } from '../api/json.js';
+import { LABEL } from '../api/names.js';
+import { podRequests } from '../api/pod-requests.js';
+import { gangUidsOfPod } from '../gangs/identity.js';
+import type { RawObject } from '../kube/reflector.js';
+import { schedulerUnits } from '../placement/scheduler-units.js';
+import type { PodShape, PodState, PodUse } from '../placement/usage.js';
+
+/** Most shapes that are shared; above it sharing begins anew, which costs memory and nothing else. */
+const MAX_SHAPES = 20_000;
+/** Waiting reasons of a container whose kubelet is at work, or about to be; all others are failures that may last. */
+const AT_WORK: ReadonlySet<string> = new Set(['ContainerCreating', 'PodInitializing', '']);
+
+/** Projects Pods to what placement needs of them; equal Pods of one gang share what is equal. */
+export class PodUsages {
+  readonly #shapes = new Map<string, PodShape>();
+
+  /** Total: what cannot be read counts as absent. */
+  readonly project = (raw: RawObject): PodUse => {
+    const spec = at(raw, 'spec');
+    return {
+      namespace: raw.metadata.namespace ?? '',
+      node: string(spec['nodeName']) ?? '',
+      state: stateOf(raw),
+      shape: this.#share(shapeOf(raw, spec)),
+    };
+  };
+
+  #share(shape: PodShape): PodShape {
+    const key = JSON.stringify(shape);
+    const known = this.#shapes.get(key);
+    if (known !== undefined) return known;
+    if (this.#shapes.size >= MAX_SHAPES) this.#shapes.clear();
+    this.#shapes.set(key, shape);
+    return shape;
+  }
+}
+
+/** Pullers ask for nothing and are no reason to keep another puller from a node. */
+function shapeOf(raw: RawObject, spec: Json): PodShape {
+  if (isPuller(raw)) return { requests: {}, gangs: [], images: [] };
+  const containers = [...records(spec['initContainers']), ...records(spec['containers'])];
+  const images = containers.map((c) => string(c['image'])).filter((i) => i !== undefined);
+  return { requests: schedulerUnits(podRequests(spec)), gangs: gangUidsOfPod(raw), images: [...new Set(images)] };
+}
+
+function isPuller(raw: RawObject): boolean {
+  return stringMap(raw.metadata.labels)[LABEL.puller] !== undefined;
+}
+
+function stateOf(raw: RawObject): PodState {
+  const { phase, containerStatuses, initContainerStatuses } = at(raw, 'status');
+  if (phase === 'Succeeded' || phase === 'Failed') return 'over';
+  if (raw.metadata.deletionTimestamp !== undefined) return 'leaving';
+  if (phase === 'Running') return 'running';
+  if (string(at(raw, 'spec')['nodeName']) === undefined || isPuller(raw)) return 'waiting';
+  const statuses = [...records(initContainerStatuses), ...records(containerStatuses)];
+  const atWork = statuses.every((s) => AT_WORK.has(string(at(s, 'state', 'waiting')['reason']) ?? ''));
+  return atWork ? 'starting' : 'waiting';
+}
