@@ -39,6 +39,8 @@ export const LABEL = {
   exclude: `${GROUP}/exclude`,
   /** Puller DaemonSets and Pods: the hash of (image, runtimeClass) that they warm. */
   puller: `${GROUP}/puller`,
+  /** The same: number of the part of its nodes that this DaemonSet covers. */
+  pullerShard: `${GROUP}/puller-shard`,
 } as const;
 
 /** Server-side-apply owners, one per writer, so that two writers never take each other's fields. */

@@ -172,12 +172,29 @@ const pullers = z
       description:
         "Secrets in Harbinger's namespace with which pullers pull, as imagePullSecrets; none where the kubelets' credential providers serve.",
     }),
+    method: z.enum(['Auto', 'ImageVolume', 'Container']).default('Auto').meta({
+      description:
+        'How pullers have the kubelet pull: ImageVolume mounts the image, Container runs the puller program inside a container of the image, which works before Kubernetes 1.35. Auto takes ImageVolume until the API server is seen to drop image volumes.',
+    }),
     workloadNamespaces: z.enum(['Off', 'WhereAllowed']).default('Off').meta({
       description:
         "WhereAllowed: images that only a gang's own pull secrets may read are pulled by DaemonSets in its namespace, where the controller may make them and read the secrets; bind ClusterRole harbinger-workload-pullers there. Off: such images are not warmed.",
     }),
   })
   .meta({ description: 'The Pods that hold images on nodes.' });
+
+const holds = z
+  .strictObject({
+    gatedJobs: z.enum(['Off', 'On']).default('Off').meta({
+      description:
+        'On: jobs made with annotation kueue.x-k8s.io/admission-gated-by: harbinger.dev/image-prewarm wait without quota until their images are warm; bind ClusterRole harbinger-gated-jobs to both processes. Off: nobody takes the gate off such jobs.',
+    }),
+    gatedSeconds: z.int().min(0).max(86_400).default(600).meta({
+      description:
+        'How long a gated job waits at most, from its creation on, where neither it nor its Pod template or namespace names a time in harbinger.dev/prewarm-hold.',
+    }),
+  })
+  .meta({ description: 'What may keep a gang from starting.' });
 
 /** Taints that mark a kind of machine: they come with the node and leave with it. */
 const DEFAULT_LASTING_TAINTS: string[] = [
@@ -283,6 +300,7 @@ export const harbingerConfig = z
     nodes: nodes.prefault({}),
     pullers: pullers.prefault({}),
     rewrite: rewrite.prefault({}),
+    holds: holds.prefault({}),
     capabilities: z
       .array(capability)
       .max(32)

@@ -4,6 +4,7 @@ import type { PolicyStatus } from '../api/kinds/acceleration-policy.js';
 import { API_VERSION, FIELD_MANAGER, INSTALL } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
 import type { KubePort, ObjectName, PatchOp } from '../kube/port.js';
+import type { Resource } from '../kube/resources.js';
 import { RESOURCE, apiVersionOf } from '../kube/resources.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
@@ -28,9 +29,12 @@ export type Action =
   | { type: 'delete-pullers'; set: ObjectName & { uid: string } }
   | { type: 'stamp-deadline'; workload: Seen; ops: readonly PatchOp[] }
   | { type: 'write-check'; workload: Seen; ops: readonly PatchOp[] }
+  | { type: 'remove-gate'; resource: Resource; job: ObjectName; ops: readonly PatchOp[] }
   | { type: 'activate-check'; name: string; condition: Condition }
   | { type: 'write-policy-status'; name: string; status: PolicyStatus }
   | { type: 'publish-node-classes'; namespace: string; data: Record<string, string> };
+
+type HoldAction = Extract<Action, { ops: readonly PatchOp[] }>;
 
 export type ActionType = Action['type'];
 
@@ -44,6 +48,7 @@ export const ACTION_TYPES = Object.keys({
   'delete-pullers': 0,
   'stamp-deadline': 0,
   'write-check': 0,
+  'remove-gate': 0,
   'activate-check': 0,
   'write-policy-status': 0,
   'publish-node-classes': 0,
@@ -84,6 +89,7 @@ export class Actuator {
 
   #write(action: Action): Promise<KubeObject | void> {
     const { client } = this.#options;
+    if ('ops' in action) return this.#hold(action);
     switch (action.type) {
       case 'apply-prewarm':
         return client.apply(RESOURCE.imagePrewarms, action.object, FIELD_MANAGER.gangs);
@@ -96,6 +102,19 @@ export class Actuator {
         return client.apply(RESOURCE.daemonSets, action.object, FIELD_MANAGER.pullers);
       case 'delete-pullers':
         return client.delete(RESOURCE.daemonSets, nameOf(action.set), { uid: action.set.uid });
+      case 'activate-check':
+        return client.apply(RESOURCE.admissionChecks, checkObject(action), FIELD_MANAGER.checks, { subresource: 'status' });
+      case 'write-policy-status':
+        return client.apply(RESOURCE.accelerationPolicies, policyObject(action), FIELD_MANAGER.status, { subresource: 'status' });
+      case 'publish-node-classes':
+        return client.apply(RESOURCE.configMaps, classesObject(action), FIELD_MANAGER.nodeClasses);
+    }
+  }
+
+  /** Writes that begin or end a hold on a gang. */
+  #hold(action: HoldAction): Promise<KubeObject> {
+    const { client } = this.#options;
+    switch (action.type) {
       case 'stamp-deadline':
         return client.patch(RESOURCE.workloads, nameOf(action.workload), { type: 'json', ops: guarded(action) });
       case 'write-check':
@@ -105,12 +124,8 @@ export class Actuator {
           { type: 'json', ops: guarded(action) },
           { subresource: 'status' },
         );
-      case 'activate-check':
-        return client.apply(RESOURCE.admissionChecks, checkObject(action), FIELD_MANAGER.checks, { subresource: 'status' });
-      case 'write-policy-status':
-        return client.apply(RESOURCE.accelerationPolicies, policyObject(action), FIELD_MANAGER.status, { subresource: 'status' });
-      case 'publish-node-classes':
-        return client.apply(RESOURCE.configMaps, classesObject(action), FIELD_MANAGER.nodeClasses);
+      case 'remove-gate':
+        return client.patch(action.resource, nameOf(action.job), { type: 'json', ops: action.ops });
     }
   }
 }

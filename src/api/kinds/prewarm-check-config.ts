@@ -13,6 +13,16 @@ export const prewarmCheckConfigSpec = z
       .max(100)
       .default(100)
       .meta({ description: 'Share of the desired nodes that have to be warm.' }),
+    onTimeout: z.enum(['Start', 'Retry']).default('Start').meta({
+      description:
+        'What becomes of a gang whose hold is over while nodes are cold. Start: it starts cold. Retry: it gives its quota back and goes to the back of its priority in the queue, while its images are pulled on.',
+    }),
+    requeueAfterSeconds: z.int().min(1).max(86_400).default(300).meta({
+      description: 'With onTimeout Retry: how long such a gang is not given quota again.',
+    }),
+    maxRetries: z.int().min(1).max(100).default(3).meta({
+      description: 'With onTimeout Retry: how often at most; then the gang starts cold.',
+    }),
   })
   .meta({ description: 'Parameters of a Kueue AdmissionCheck whose controllerName is harbinger.dev/image-prewarm.' });
 

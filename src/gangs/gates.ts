@@ -1,0 +1,70 @@
+import type { Json } from '../api/json.js';
+import { at, records, string, stringMap, time } from '../api/json.js';
+import type { GangRef } from '../api/kinds/image-prewarm.js';
+import { ADMISSION_GATED_BY, ANNOTATION, CHECK_CONTROLLER } from '../api/names.js';
+import type { KubeObject } from '../api/object.js';
+import { MAX_HOLD_MS } from './hold.js';
+
+type Annotations = Readonly<Record<string, string>>;
+
+/** A Workload that Kueue does not look at before we take our name off its job; no quota is held for it. */
+export interface GateView {
+  /** The job, which carries the list; Kueue copies it to the Workload. */
+  job: Pick<GangRef, 'apiGroup' | 'kind' | 'name' | 'uid'>;
+  /** Epoch ms of the Workload's creation. */
+  createdAt: number;
+  /** Epoch ms of the stamped end, absent if the annotation is absent or is not a time. */
+  deadline?: number;
+}
+
+/** Whether our name is on the list of those who have to let a job go. */
+export function isGated(annotations: Annotations | undefined): boolean {
+  return namesOf(annotations?.[ADMISSION_GATED_BY]).includes(CHECK_CONTROLLER);
+}
+
+/** Names of the list in order. Rule: Kueue pkg/util/csv, commas with blanks around. */
+function namesOf(value = ''): string[] {
+  return value
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');
+}
+
+/** The list without our name; undefined where nobody else is on it, and the annotation has to go: Kueue refuses empty names. */
+export function withoutOurs(value: string): string | undefined {
+  const left = namesOf(value).filter((name) => name !== CHECK_CONTROLLER);
+  return left.length === 0 ? undefined : left.join(',');
+}
+
+/** Projects a raw Workload (kueue.x-k8s.io/v1beta2); undefined where our gate is not on it, or says nothing any more. */
+export function gateView(workload: KubeObject & Json): GateView | undefined {
+  const { metadata } = workload;
+  const annotations = stringMap(metadata.annotations);
+  if (!isGated(annotations)) return undefined;
+  const holding = records(at(workload, 'status')['conditions']).filter((c) => c['status'] === 'True');
+  if (holding.some((c) => c['type'] === 'Finished' || c['type'] === 'QuotaReserved')) return undefined;
+  const owner = metadata.ownerReferences?.find((o) => o.controller === true) ?? metadata.ownerReferences?.[0];
+  if (owner === undefined) return undefined;
+  const slash = owner.apiVersion.indexOf('/');
+  const deadline = time(annotations[ANNOTATION.holdDeadline]);
+  return {
+    job: {
+      apiGroup: owner.apiVersion.slice(0, Math.max(0, slash)),
+      kind: owner.kind,
+      name: owner.name,
+      uid: string(owner.uid) ?? '',
+    },
+    createdAt: time(metadata.creationTimestamp) ?? 0,
+    ...(deadline === undefined ? {} : { deadline }),
+  };
+}
+
+/**
+ * When a gate has to be gone at the latest, epoch ms, as a function of the Workload alone: the rule of the watchdog, which has to
+ * work while the controller is dead (promise P5). A stamp counts as far as MAX_HOLD_MS after the creation, as whoever may edit the
+ * Workload may write it.
+ * @param gatedMs how long a gate lasts for which nobody stamped an end
+ */
+export function gateEnd({ createdAt, deadline }: Pick<GateView, 'createdAt' | 'deadline'>, gatedMs: number): number {
+  return deadline === undefined ? createdAt + gatedMs : Math.min(deadline, createdAt + MAX_HOLD_MS);
+}
