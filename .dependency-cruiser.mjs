@@ -10,7 +10,7 @@ const layers = {
   rewrite: ['api', 'images', 'placement', 'gangs'],
   preheat: ['api', 'images', 'placement', 'gangs'],
   registry: ['api', 'images', 'config', 'observe'],
-  kube: ['api', 'observe'],
+  kube: ['api', 'images', 'observe'],
   webhook: ['api', 'images', 'placement', 'gangs', 'rewrite', 'registry', 'kube', 'config', 'observe'],
   controller: ['api', 'images', 'placement', 'gangs', 'rewrite', 'preheat', 'registry', 'kube', 'config', 'observe'],
   cli: ['api', 'images', 'placement', 'gangs', 'rewrite', 'preheat', 'registry', 'kube', 'config', 'observe'],

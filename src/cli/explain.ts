@@ -20,7 +20,7 @@ import { viewPod } from '../rewrite/pod-view.js';
 import type { Policy } from '../rewrite/policy-match.js';
 import { outOfScope } from '../rewrite/scope.js';
 import type { NamespaceFacts, Skip } from '../rewrite/skip.js';
-import { chainOf } from '../rewrite/pull-secrets.js';
+import { chainOf } from '../images/secret-names.js';
 import { skipPod } from '../rewrite/skip.js';
 import type { Ground, PodQuestion } from './ground.js';
 

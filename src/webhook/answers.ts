@@ -5,7 +5,7 @@ import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import { findAnswer } from '../rewrite/answer.js';
 import type { Answer, Question } from '../rewrite/decide.js';
-import { withinBudget } from './budget.js';
+import { withinBudget } from '../observe/within-budget.js';
 
 /** Variants that nodes failed to pull for Pods of one namespace. */
 export interface Quarantine {

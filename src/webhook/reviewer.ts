@@ -9,7 +9,7 @@ import type { PatchOp } from '../rewrite/patch.js';
 import { buildPatch, imageOps } from '../rewrite/patch.js';
 import type { PodView } from '../rewrite/pod-view.js';
 import { viewEphemeral, viewPod } from '../rewrite/pod-view.js';
-import { chainOf } from '../rewrite/pull-secrets.js';
+import { chainOf } from '../images/secret-names.js';
 import { outOfScope } from '../rewrite/scope.js';
 import type { NamespaceFacts } from '../rewrite/skip.js';
 import { skipPod } from '../rewrite/skip.js';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeClock, settle } from '../kube/fake-clock.js';
-import { withinBudget } from '../../../src/webhook/budget.js';
+import { withinBudget } from '../../../src/observe/within-budget.js';
 import { drain } from '../../../src/webhook/drain.js';
 import { LagMeter, Overload } from '../../../src/webhook/overload.js';
 

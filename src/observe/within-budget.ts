@@ -1,8 +1,8 @@
-import type { Clock } from '../observe/clock.js';
+import type { Clock } from './clock.js';
 
 /**
  * Waits for all of `running` together, at most `ms`, and returns what has come by then. What is late goes on: its answer is
- * cached for the Pods that follow. Promises must not reject.
+ * cached for those that follow. Promises must not reject.
  */
 export function withinBudget<T>(running: ReadonlyMap<string, Promise<T>>, ms: number, clock: Clock): Promise<Map<string, T>> {
   const arrived = new Map<string, T>();
