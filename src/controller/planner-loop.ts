@@ -80,8 +80,15 @@ export class PlannerLoop {
     const now = clock.now();
     this.#positions = this.#options.views.positions();
     const world = this.#world(now);
-    const planWith = (seen: World): ReturnType<typeof planAll> =>
-      planAll({ prewarms: this.#prewarms(), nodes: caches.nodes.list(), world: seen, config: config(), now });
+    const ground = {
+      nodes: caches.nodes.list(),
+      usage: caches.nodeUsage,
+      ...this.#busy(),
+      runtimeClass: (name: string) => caches.runtimeClasses.get(name),
+      config: config(),
+      now,
+    };
+    const planWith = (seen: World): ReturnType<typeof planAll> => planAll({ ...ground, prewarms: this.#prewarms(), world: seen });
     const { grants, plans } = planWith(world);
     const options = {
       namespace,
@@ -113,6 +120,14 @@ export class PlannerLoop {
       const gang = workload === undefined ? undefined : views.viewOf(workload, this.#positions, guard.isLettingGo(workload));
       return { prewarm, gang, gangUnknown: views.isUnknown(prewarm) };
     });
+  }
+
+  /** Looked at for those only who ask for it: it takes a walk over what runs on every node. */
+  #busy(): { busy?: ReadonlySet<string> } {
+    const { prewarms, workloads, nodeUsage } = this.#options.caches;
+    if (!prewarms.list().some((p) => p.spec.pull?.busyNodes === 'Avoid')) return {};
+    const isGang = (uid: string): boolean => workloads.byIndex('job', uid).length > 0 || prewarms.byIndex('gang', uid).length > 0;
+    return { busy: nodeUsage.busy(isGang) };
   }
 
   #world(now: number): ReturnType<typeof buildWorld> {

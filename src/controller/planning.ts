@@ -5,6 +5,7 @@ import { keyOf } from '../api/object.js';
 import type { Budgets, HarbingerConfig } from '../config/schema.js';
 import { templateFacts } from '../gangs/pod-templates.js';
 import type { Gang } from '../gangs/shape.js';
+import type { RuntimeClassFacts } from '../placement/capability.js';
 import type { Candidates } from '../placement/candidates.js';
 import { candidates } from '../placement/candidates.js';
 import { prewarmDeadlineMs } from '../preheat/deadline.js';
@@ -14,6 +15,7 @@ import type { Plan, World } from '../preheat/planner.js';
 import type { PullerTenant } from '../preheat/puller.js';
 import { pullerOf } from '../preheat/puller.js';
 import type { NodeFacts } from '../placement/node-facts.js';
+import type { NodeUsage } from '../placement/usage.js';
 import { canonical } from './decide-gang.js';
 import type { Lifecycle } from './prewarm/lifecycle.js';
 import { lifecycle } from './prewarm/lifecycle.js';
@@ -42,6 +44,11 @@ export interface PlanningInput {
   prewarms: readonly Entry[];
   nodes: readonly NodeFacts[];
   world: World;
+  /** What runs on the nodes; absent: nodes are taken in the order of their names. */
+  usage?: Pick<NodeUsage, 'roomFor'>;
+  /** Nodes on which other Pods start or gangs run. */
+  busy?: ReadonlySet<string>;
+  runtimeClass?: (name: string) => RuntimeClassFacts | undefined;
   config: Pick<HarbingerConfig, 'mode' | 'budgets' | 'nodes'>;
   now: number;
 }
@@ -151,10 +158,16 @@ function targetOf(
   const podSet = gang?.podSets.find((p) => p.name === target.name);
   const requests = podSet === undefined ? undefined : templateFacts(podSet.template).requests;
   const { allow, exclude } = input.config.nodes;
+  const { runtimeClassName } = target;
+  const runtimeClass = runtimeClassName === undefined ? undefined : input.runtimeClass?.(runtimeClassName);
   // Gangs of one queue ask for the same nodes: with hundreds of them this is most of the work.
-  const memoKey = canonical([target.nodes, target.tolerations, requests, prewarm.spec.spareNodes]);
+  const memoKey = canonical([target.nodes, target.tolerations, runtimeClass, requests, prewarm.spec.spareNodes]);
   const found =
-    memo.get(memoKey) ?? candidates(target, input.nodes, { allow, exclude, requests, spare: prewarm.spec.spareNodes });
+    memo.get(memoKey) ??
+    candidates(target, input.nodes, {
+      ...{ allow, exclude, requests, spare: prewarm.spec.spareNodes },
+      ...{ runtimeClass, usage: input.usage, busy: input.busy },
+    });
   memo.set(memoKey, found);
   return {
     name: target.name,
