@@ -1,3 +1,4 @@
+import { formatTime } from '../../api/duration.js';
 import type { FailureReason, ReadyReason } from '../../api/reasons.js';
 import type { PlannedFailure, Progress } from '../../preheat/planner.js';
 import type { Lifecycle } from './lifecycle.js';
@@ -27,18 +28,29 @@ const REASON: Record<FailureReason, ReadyReason> = {
   ImageStoreConflict: 'PullFailed',
   EmptyImage: 'PullFailed',
   PullFailed: 'PullFailed',
+  SignatureInvalid: 'PullFailed',
+  TimedOut: 'PullFailed',
   Stalled: 'PullFailed',
   NodeNotReady: 'NodeLost',
   NodeLost: 'NodeLost',
   NodeNotEligible: 'NoCandidateNodes',
   Gated: 'PullersGated',
+  NoRoom: 'PullersRejected',
+  Evicted: 'PullFailed',
+  QuotaExceeded: 'PullersRejected',
   Rejected: 'PullersRejected',
   Unparsable: 'Invalid',
   DigestMismatch: 'PullFailed',
 };
 
 /** Failures after which kubelet and registry may yet succeed by themselves. */
-const TRANSIENT: ReadonlySet<FailureReason> = new Set<FailureReason>(['RegistryError', 'PullFailed', 'Stalled']);
+const TRANSIENT: ReadonlySet<FailureReason> = new Set<FailureReason>([
+  'RegistryError',
+  'PullFailed',
+  'TimedOut',
+  'Evicted',
+  'Stalled',
+]);
 
 /** Decides condition Ready from the first thing that stands in the way, in the order in which a person would fix them. */
 export function judgeReady(snapshot: PrewarmSnapshot, record: RecordUpdate, { lifecycle }: { lifecycle: Lifecycle }): Verdict {
@@ -144,11 +156,18 @@ function pulls(progress: Progress | undefined, lifecycle: Lifecycle, snapshot: P
   if (progress === undefined) return no('Pending', 'waiting for the first plan');
   const count = `${progress.warm}/${progress.desired} nodes warm`;
   return (
+    lost(progress, count) ??
     stuck(progress, count) ??
     queued(lifecycle, snapshot) ??
     waits(progress, { lifecycle, count }) ??
     no('PullingImages', pullingMessage(progress, count))
   );
+}
+
+/** An image that no node gets decides, however long the other images of the gang still take: its Pods need all of them. */
+function lost({ lost: failure }: Progress, count: string): Verdict | undefined {
+  if (failure === undefined) return undefined;
+  return no(REASON[failure.reason], `${count}; ${failure.image} on ${failure.node}: ${failure.message}`, true);
 }
 
 /** Nothing is under way and what is missing has failed. */
@@ -177,9 +196,19 @@ function waits({ pulling, pending, waitsFor }: Progress, at: { lifecycle: Lifecy
   return pending > 0 && !at.lifecycle.mayPull ? no('Pending', `${at.count}; no new pulls`) : undefined;
 }
 
-function pullingMessage({ pulling, failed, failures }: Progress, count: string): string {
+function pullingMessage(progress: Progress, count: string): string {
+  const { pulling, failed } = progress;
+  const slowest = slowestOf(progress);
+  return `${count}, ${pulling} pulling${failed > 0 ? `, ${failed} failed` : ''}${slowest === undefined ? '' : `; ${slowest}`}`;
+}
+
+/** The node that keeps the others waiting: one that fails, else the one that has pulled longest. Says nothing that changes by itself. */
+export function slowestOf({ failed, failures, slowest, warm }: Progress): string | undefined {
   const worst = dominant(failures);
-  return `${count}, ${pulling} pulling${failed > 0 && worst !== undefined ? `, ${failed} failed (${worst.node}: ${worst.message})` : ''}`;
+  if (failed > 0 && worst !== undefined) return `${worst.node} fails: ${worst.message}`;
+  // Before the first is warm none is slow.
+  if (slowest === undefined || warm === 0) return undefined;
+  return `slowest node ${slowest.node}: pulling since ${formatTime(slowest.since)}`;
 }
 
 const WAITS: Record<NonNullable<Progress['waitsFor']>, string> = {
