@@ -12,7 +12,7 @@ export interface NodeAssignment {
 /** One podSet or task of a gang: Pods made from one template. */
 export interface PodSet {
   name: string;
-  /** Pods that the gang starts; the assigned count once quota is reserved (partial admission). */
+  /** Pods that the gang starts, without those that are done for good; the assigned count once quota is reserved. */
   count: number;
   /** Fewest Pods with which the queue may start it; absent where it starts whole or not at all. */
   minCount?: number;
@@ -54,7 +54,11 @@ export interface Gang {
   ref: GangRef;
   /** `apiVersion` of the job, needed to own objects by it. */
   refApiVersion: string;
-  /** Local queue name. */
+  /** Whose annotations count as those of the job, where it is not `ref`: the Pods of a group, the set above a group of Pods. */
+  owners?: readonly GangRef[];
+  /** Key of the Workload that this one takes the place of, once it has quota: its Pods go on running and need no nodes anew. */
+  replaces?: string;
+  /** Local queue name; empty without a queue. */
   queue: string;
   /** Cluster-wide queue, known from the local queue or from the reservation. */
   clusterQueue?: string;

@@ -5,6 +5,7 @@ import { keyOf } from '../../api/object.js';
 import type { HoldView } from '../../gangs/hold.js';
 import { holdView } from '../../gangs/hold.js';
 import type { Gang, GangState, PodSet } from '../../gangs/shape.js';
+import { nodeAssignment } from '../../gangs/topology.js';
 import type { AffinityTerm } from '../../placement/filters/node-affinity.js';
 import type { TolerationLike } from '../../placement/filters/taints.js';
 import type { Taint } from '../../placement/node-facts.js';
@@ -29,16 +30,24 @@ export interface FlavorView {
 
 const JOB_FALLBACK = { apiVersion: 'kueue.x-k8s.io/v1beta2', kind: 'Workload' };
 
+/** More owners than this are not asked what they say: a group of Pods has one for each of them. */
+const MAX_OWNERS = 64;
+
 function podSets(spec: Json, status: Json): PodSet[] {
   const assignments = records(at(status, 'admission')['podSetAssignments']);
+  const reclaimable = records(status['reclaimablePods']);
   return records(spec['podSets']).map((podSet) => {
     const name = string(podSet['name']) ?? 'main';
     const assigned = assignments.find((a) => a['name'] === name);
+    const done = number(reclaimable.find((r) => r['name'] === name)?.['count']) ?? 0;
     return present<PodSet>({
       name,
-      count: number(assigned?.['count']) ?? number(podSet['count']) ?? 0,
+      // What is assigned is without the Pods that were done by then (workload_types.go, PodSetAssignment.count).
+      count: number(assigned?.['count']) ?? Math.max(0, (number(podSet['count']) ?? 0) - done),
+      minCount: number(podSet['minCount']),
       template: at(podSet, 'template'),
       flavors: assigned === undefined ? undefined : stringMap(assigned['flavors']),
+      assignment: nodeAssignment(assigned?.['topologyAssignment']),
     });
   });
 }
@@ -77,26 +86,27 @@ export function projectWorkload(raw: KubeObject & Json): WorkloadView {
   const { metadata } = raw;
   const [spec, status] = [at(raw, 'spec'), at(raw, 'status')];
   const hold = holdView(raw);
-  const owner = metadata.ownerReferences?.find((o) => o.controller === true) ?? {
-    ...JOB_FALLBACK,
-    name: metadata.name,
-    uid: metadata.uid ?? '',
-  };
+  const owners = records(metadata.ownerReferences).map(ownerOf);
+  const controller = owners.find((o) => o.controller);
+  const owner = controller ?? { ...JOB_FALLBACK, name: metadata.name, uid: metadata.uid ?? '' };
+  const annotations = stringMap(metadata.annotations);
   const gang = present<Gang>({
     source: 'kueue',
     key: keyOf(raw),
     uid: metadata.uid ?? '',
     name: metadata.name,
     namespace: metadata.namespace ?? '',
-    ref: { apiGroup: groupOf(owner.apiVersion), kind: owner.kind, name: owner.name, uid: owner.uid },
+    ref: refOf(owner),
     refApiVersion: owner.apiVersion,
+    owners: controller === undefined ? owners.slice(0, MAX_OWNERS).map(refOf) : undefined,
+    replaces: annotations[SLICE_REPLACES],
     queue: string(spec['queueName']) ?? '',
     clusterQueue: string(at(status, 'admission')['clusterQueue']),
     priority: number(spec['priority']) ?? 0,
     queuedAt: queuedAt(raw, status),
     podSets: podSets(spec, status),
     state: gangState(status, hold),
-    annotations: stringMap(metadata.annotations),
+    annotations,
   });
   return {
     key: gang.key,
@@ -105,6 +115,32 @@ export function projectWorkload(raw: KubeObject & Json): WorkloadView {
     hold,
     hasAnnotations: record(metadata.annotations) !== undefined,
   };
+}
+
+/** On a Workload that takes the place of one that runs (Kueue pkg/workloadslicing): `namespace/name`. */
+const SLICE_REPLACES = 'kueue.x-k8s.io/workload-slice-replacement-for';
+
+interface Owner {
+  apiVersion: string;
+  kind: string;
+  name: string;
+  uid: string;
+  controller?: boolean;
+}
+
+function ownerOf(raw: Json): Owner {
+  const text = (field: string): string => string(raw[field]) ?? '';
+  return {
+    apiVersion: text('apiVersion'),
+    kind: text('kind'),
+    name: text('name'),
+    uid: text('uid'),
+    controller: raw['controller'] === true,
+  };
+}
+
+function refOf({ apiVersion, kind, name, uid }: Owner): Gang['ref'] {
+  return { apiGroup: groupOf(apiVersion), kind, name, uid };
 }
 
 function groupOf(apiVersion: string): string {
