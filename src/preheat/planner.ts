@@ -3,9 +3,10 @@ import type { Candidates } from '../placement/candidates.js';
 import type { NodeFacts } from '../placement/node-facts.js';
 import type { Limits, Refusal } from './budgets.js';
 import { Meter } from './budgets.js';
+import type { Kind, NodeStanding } from './board.js';
+import { Board, pick } from './board.js';
 import type { PullState } from './evidence.js';
 import type { Puller } from './puller.js';
-import { pullWindow } from './ramp.js';
 import type { RampUp } from './ramp.js';
 
 /** One prewarm as the planner sees it. */
@@ -19,6 +20,8 @@ export interface PlannedPrewarm {
   rank: { reserved: boolean; priority: number; queuedAt: number };
   /** Whose limits its pulls count for; none where absent. */
   namespace?: string | undefined;
+  /** Whether Pods are going to take its nodes, so that gangs behind it had better be warm on others. */
+  occupies?: boolean | undefined;
   /** Avoid: no pull begins on nodes that are `busy` among the candidates. */
   busyNodes?: 'Allow' | 'Avoid' | undefined;
   rampUp: RampUp;
@@ -65,6 +68,10 @@ export interface Progress {
   runningSince: number[];
   /** How long finished pulls took, ms. */
   seenMs: number[];
+  /** The pull that has run longest; what a person looks at who waits for the last nodes. */
+  slowest?: { node: string; since: number };
+  /** An image that no node gets, by a failure that all nodes meet alike: the rest of the pulls cannot help any more. */
+  lost?: PlannedFailure | undefined;
 }
 
 export interface Plan {
@@ -72,8 +79,6 @@ export interface Plan {
   grants: Map<string, { puller: Puller; nodes: Set<string> }>;
   progress: Map<string, Progress>;
 }
-
-const ABSENT: PullState = { state: 'absent', inFlight: false };
 
 export function byRank(a: PlannedPrewarm, b: PlannedPrewarm): number {
   if (a.rank.reserved !== b.rank.reserved) return a.rank.reserved ? -1 : 1;
@@ -87,8 +92,10 @@ export function byRank(a: PlannedPrewarm, b: PlannedPrewarm): number {
  */
 export function plan(prewarms: readonly PlannedPrewarm[], world: World, limits: Limits): Plan {
   const planner = new Planner(world, limits);
+  const line = [...prewarms].sort(byRank);
+  planner.charge(line);
   const progress = new Map<string, Progress>();
-  for (const prewarm of [...prewarms].sort(byRank)) progress.set(prewarm.key, planner.place(prewarm));
+  for (const prewarm of line) progress.set(prewarm.key, planner.place(prewarm));
   return { grants: planner.grants, progress };
 }
 
@@ -96,12 +103,14 @@ class Planner {
   readonly grants: Plan['grants'] = new Map();
   readonly #world: World;
   readonly #meter: Meter;
-  /** What this plan has begun, on top of the world. */
-  readonly #begun = new Map<string, Map<string, PullState>>();
+  readonly #board: Board;
+  /** Nodes that gangs further ahead are going to occupy. */
+  readonly #taken = new Set<string>();
 
   constructor(world: World, limits: Limits) {
     this.#world = world;
     this.#meter = new Meter(limits);
+    this.#board = new Board(world);
     for (const [hash, states] of world.pulls) {
       const puller = world.pullers.get(hash);
       if (puller === undefined) continue;
@@ -113,100 +122,110 @@ class Planner {
     }
   }
 
+  /**
+   * Counts pulls under way for the namespace of whoever is first in the line to be warm with them; one that is not counted on any
+   * more, because it stalls or its node failed, for the first that could be. A pull that nobody wants is of no namespace.
+   */
+  charge(line: readonly PlannedPrewarm[]): void {
+    if (!this.#meter.limitsNamespaces) return;
+    const charged = new Set<string>();
+    for (const which of ['picked', 'possible'] as const) {
+      for (const { namespace, keep, targets, busyNodes } of line) {
+        if (namespace === undefined || !keep) continue;
+        for (const target of targets) {
+          const standing = this.#board.standing(target, busyNodes === 'Avoid');
+          const nodes = which === 'picked' ? standing.slice(0, target.candidates.needed) : standing;
+          this.#charge(target, nodes, { namespace, charged });
+        }
+      }
+    }
+  }
+
+  #charge(
+    { pullers }: PlannedTarget,
+    nodes: readonly NodeStanding[],
+    { namespace, charged }: { namespace: string; charged: Set<string> },
+  ): void {
+    for (const puller of pullers) {
+      const states = this.#meter.inFlight(puller) === 0 ? undefined : this.#world.pulls.get(puller.hash);
+      if (states === undefined) continue;
+      for (const { node } of nodes) {
+        const pull = `${puller.hash}/${node.name}`;
+        if (states.get(node.name)?.inFlight !== true || charged.has(pull)) continue;
+        charged.add(pull);
+        this.#meter.charge(namespace, puller);
+      }
+    }
+  }
+
   place(prewarm: PlannedPrewarm): Progress {
     const sum: Progress = { desired: 0, warm: 0, pulling: 0, pending: 0, failed: 0, failures: [], runningSince: [], seenMs: [] };
-    const quota = { left: prewarm.maxConcurrentNodes ?? Number.POSITIVE_INFINITY };
-    for (const target of prewarm.targets) this.#placeTarget(prewarm, target, sum, quota);
+    const chosen = prewarm.targets.map((target) => ({ target, ...this.#choose(prewarm, target) }));
+    const pulls = chosen.reduce((n, c) => n + c.picks.filter((p) => p.kind === 'pulling' || p.kind === 'stalled').length, 0);
+    const quota = { left: (prewarm.maxConcurrentNodes ?? Number.POSITIVE_INFINITY) - pulls };
+    const tally = { sum, quota };
+    for (const { target, picks, rest } of chosen) {
+      if (prewarm.keep) this.#hold(target, picks, rest);
+      if (prewarm.keep && prewarm.mayPull) for (const one of picks) this.#begin(prewarm, target, one, tally);
+      this.#count(target, picks, sum);
+      this.#countFailed(target, [...picks, ...rest], sum);
+      missing(target, target.candidates.needed - picks.length, sum);
+      sum.desired += target.candidates.needed;
+    }
     return sum;
   }
 
-  #placeTarget(prewarm: PlannedPrewarm, target: PlannedTarget, sum: Progress, quota: { left: number }): void {
-    const { candidates } = target;
-    const scored = candidates.nodes.map((node) => ({ node, state: this.#nodeState(target, node) }));
-    scored.sort((a, b) => score(b.state) - score(a.state));
-    const picks = scored.slice(0, candidates.needed);
-    if (prewarm.keep) {
-      // A node that failed stays covered until enough others are warm: dropping it would forget that it failed. One that is
-      // not Ready stays too: a flap must not cost its copy.
-      const short = picks.length < candidates.needed || picks.some((p) => p.state.kind !== 'warm');
-      const others = short ? scored.slice(candidates.needed).filter((s) => s.state.kind === 'failed') : [];
-      for (const { node } of [...picks, ...others]) this.#keep(target, node);
-      for (const node of candidates.unready) this.#keep(target, node);
-      for (const pick of picks) this.#begin(prewarm, target, pick.node, { sum, quota });
-    }
-    this.#count(
-      target,
-      picks.map((p) => p.node),
-      sum,
-    );
-    this.#countFailed(
-      target,
-      scored.map((s) => s.node),
-      sum,
-    );
-    missing(target, candidates.needed - picks.length, sum);
-    sum.desired += candidates.needed;
+  #choose({ mayPull, occupies, busyNodes }: PlannedPrewarm, target: PlannedTarget): ReturnType<typeof pick> {
+    const standing = this.#board.standing(target, busyNodes === 'Avoid');
+    // Where nothing begins it is all the same which of the untouched nodes are counted.
+    const chosen = pick(standing, target.candidates.needed, mayPull ? this.#taken : NONE);
+    if (mayPull && occupies === true) for (const { node } of chosen.picks) this.#taken.add(node.name);
+    return chosen;
   }
 
-  #state(puller: Puller, node: NodeFacts): PullState {
-    const known = this.#begun.get(puller.hash)?.get(node.name) ?? this.#world.pulls.get(puller.hash)?.get(node.name) ?? ABSENT;
-    if (known.state !== 'absent') return known;
-    const refused = this.#world.refused?.get(puller.hash);
-    if (refused !== undefined) return { state: 'failed', inFlight: known.inFlight, reason: 'Rejected', message: refused };
-    // Compressed bytes that exceed the whole disk can never fit; everything closer is the kubelet's to judge.
-    const disk = node.allocatable['ephemeral-storage'];
-    if (disk === undefined || puller.bytes <= disk) return known;
-    return {
-      state: 'failed',
-      inFlight: known.inFlight,
-      reason: 'InsufficientDisk',
-      message: `the image has ${puller.bytes} compressed bytes, node ${node.name} has ${disk} bytes of allocatable ephemeral-storage`,
-    };
+  /** Keeps what is there on the nodes: warm copies from garbage collection, failures from being forgotten. */
+  #hold(target: PlannedTarget, picks: readonly NodeStanding[], rest: readonly NodeStanding[]): void {
+    // A node that failed stays covered until enough others are warm: dropping it would forget that it failed. One that is
+    // not Ready stays too: a flap must not cost its copy.
+    const short = picks.length < target.candidates.needed || picks.some((p) => p.kind !== 'warm');
+    const others = short ? rest.filter((s) => s.kind === 'failed') : [];
+    for (const { node } of [...picks, ...others]) this.#keep(target, node);
+    for (const node of target.candidates.unready) this.#keep(target, node);
   }
 
-  #nodeState(target: PlannedTarget, node: NodeFacts): NodeState {
-    const states = target.pullers.map((p) => this.#state(p, node).state);
-    const warm = states.filter((s) => s === 'warm').length;
-    if (states.includes('failed')) return { kind: 'failed', warm };
-    if (target.complete && warm === states.length) return { kind: 'warm', warm };
-    return { kind: states.includes('pulling') ? 'pulling' : 'pending', warm };
-  }
-
-  /** Keeps what is there on a node: warm copies from garbage collection, failures from being forgotten. */
   #keep(target: PlannedTarget, node: NodeFacts): void {
-    for (const puller of target.pullers) {
-      if ((this.#world.pulls.get(puller.hash)?.get(node.name) ?? ABSENT).state !== 'absent') this.#grant(puller, node.name);
-    }
+    for (const puller of target.pullers) if (this.#board.isKnown(puller, node.name)) this.#grant(puller, node.name);
   }
 
   /** Begins the first image that is missing on the node, if every limit agrees. */
   #begin(
     prewarm: PlannedPrewarm,
     target: PlannedTarget,
-    node: NodeFacts,
+    { node, kind }: NodeStanding,
     tally: { sum: Progress; quota: { left: number } },
   ): void {
-    const states = target.pullers.map((puller) => ({ puller, state: this.#state(puller, node) }));
-    if (states.some((s) => s.state.state === 'pulling')) tally.quota.left -= 1;
-    const next = states.find((s) => s.state.state === 'absent');
-    if (!prewarm.mayPull || next === undefined) return;
-    const refusal = this.#meter.refusal(next.puller, node.name) ?? this.#rampRefusal(prewarm, next.puller, tally.quota.left);
+    if (kind === 'warm') return;
+    const next = target.pullers.find((p) => this.#board.state(p, node).state === 'absent');
+    if (next === undefined) return;
+    const refusal =
+      (kind === 'busy' ? 'busy' : undefined) ??
+      this.#meter.refusal(next, node.name, prewarm.namespace) ??
+      this.#rampRefusal(prewarm, next, tally.quota.left);
     if (refusal !== undefined) {
       // What a whole prewarm waits for is more telling than what one of its nodes does.
-      if (tally.sum.waitsFor === undefined || tally.sum.waitsFor === 'node') tally.sum.waitsFor = refusal;
+      if (tally.sum.waitsFor === undefined || OF_ONE_NODE.has(tally.sum.waitsFor)) tally.sum.waitsFor = refusal;
       return;
     }
-    this.#meter.count(next.puller, node.name);
-    this.#grant(next.puller, node.name);
+    this.#meter.count(next, node.name);
+    if (prewarm.namespace !== undefined) this.#meter.charge(prewarm.namespace, next);
+    this.#grant(next, node.name);
+    this.#board.begin(next, node.name);
     tally.quota.left -= 1;
-    const begun = this.#begun.get(next.puller.hash) ?? new Map<string, PullState>();
-    begun.set(node.name, { state: 'pulling', inFlight: true });
-    this.#begun.set(next.puller.hash, begun);
   }
 
   #rampRefusal(prewarm: PlannedPrewarm, puller: Puller, left: number): 'ramp' | 'failure' | undefined {
     if (left <= 0) return 'ramp';
-    const window = pullWindow(prewarm.rampUp, this.#world.pulls.get(puller.hash)?.values() ?? []);
+    const window = this.#board.window(prewarm.rampUp, puller);
     if (window === 0) return 'failure';
     return this.#meter.inFlight(puller) < window ? undefined : 'ramp';
   }
@@ -217,38 +236,47 @@ class Planner {
     this.grants.set(puller.hash, grant);
   }
 
-  #count(target: PlannedTarget, picks: readonly NodeFacts[], sum: Progress): void {
-    for (const node of picks) {
-      sum[this.#nodeState(target, node).kind] += 1;
-      for (const puller of target.pullers) {
-        const { state, since, tookMs } = this.#state(puller, node);
+  #count(target: PlannedTarget, picks: readonly NodeStanding[], sum: Progress): void {
+    for (const { node, kind } of picks) {
+      const states = target.pullers.map((p) => this.#board.state(p, node));
+      // What this plan began, for this target or for another one with the same image, is under way now.
+      const begun = (kind === 'pending' || kind === 'busy') && states.some((s) => s.state === 'pulling');
+      sum[begun ? 'pulling' : SUM[kind]] += 1;
+      for (const { state, since, tookMs } of states) {
         if (state === 'pulling' && since !== undefined) sum.runningSince.push(since);
         if (tookMs !== undefined) sum.seenMs.push(tookMs);
       }
     }
   }
 
-  #countFailed(target: PlannedTarget, nodes: readonly NodeFacts[], sum: Progress): void {
-    for (const node of nodes) {
+  #countFailed(target: PlannedTarget, all: readonly NodeStanding[], sum: Progress): void {
+    for (const { node, kind } of all) {
+      if (kind !== 'failed' && kind !== 'stalled') continue;
       for (const puller of target.pullers) {
-        const { state, reason, message } = this.#state(puller, node);
-        if (state === 'failed' && reason !== undefined)
-          sum.failures.push({ node: node.name, image: puller.image, reason, message: message ?? reason });
+        const { state, reason, message, stalled } = this.#board.state(puller, node);
+        const failure = { node: node.name, image: puller.image };
+        if (stalled !== undefined) sum.failures.push({ ...failure, reason: 'Stalled', message: stalled });
+        else if (state === 'failed' && reason !== undefined)
+          sum.failures.push({ ...failure, reason, message: message ?? reason });
       }
     }
   }
 }
 
-interface NodeState {
-  kind: 'warm' | 'pulling' | 'pending' | 'failed';
-  /** Images that are warm already. */
-  warm: number;
-}
+const NONE: ReadonlySet<string> = new Set();
 
-/** Nodes that are nearest to being warm come first; sort is stable, so equals stay in the order of their names. */
-function score({ kind, warm }: NodeState): number {
-  return { warm: 3000, pulling: 2000, pending: 1000, failed: 0 }[kind] + warm;
-}
+/** What keeps one node of a prewarm from pulling, and not all of them. */
+const OF_ONE_NODE: ReadonlySet<string> = new Set(['node', 'busy']);
+
+/** Which sum a node counts for. A stalled pull is one until it ends; that it hangs is told among the failures. */
+const SUM: Record<Kind, 'warm' | 'pulling' | 'pending' | 'failed'> = {
+  warm: 'warm',
+  pulling: 'pulling',
+  stalled: 'pulling',
+  pending: 'pending',
+  busy: 'pending',
+  failed: 'failed',
+};
 
 /** Nodes that are needed and cannot be picked: unready ones, named ones that are absent or out. They stand in the sum as failed. */
 function missing(target: PlannedTarget, short: number, sum: Progress): void {

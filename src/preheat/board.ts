@@ -1,0 +1,143 @@
+import type { Candidates } from '../placement/candidates.js';
+import type { NodeFacts } from '../placement/node-facts.js';
+import type { PullState } from './evidence.js';
+import type { PlannedTarget, World } from './planner.js';
+import type { Puller } from './puller.js';
+import type { RampUp } from './ramp.js';
+import { pullWindow, tallyOf } from './ramp.js';
+import type { Tally } from './ramp.js';
+
+/** Where all images of a target together stand on a node. `busy` is pending on a node that is to be left alone. */
+export type Kind = 'warm' | 'pulling' | 'pending' | 'busy' | 'stalled' | 'failed';
+
+export interface NodeStanding {
+  node: NodeFacts;
+  kind: Kind;
+  /** Images that are warm already. */
+  warm: number;
+}
+
+/** The nearer to warm the higher; a node that stalls or failed comes after all that may still do better. */
+const SCORE: Record<Kind, number> = { warm: 5000, pulling: 4000, pending: 3000, busy: 2000, stalled: 1000, failed: 0 };
+
+const ABSENT: PullState = { state: 'absent', inFlight: false };
+
+/**
+ * The world as one plan changes it. What a target looks like on all of its candidates is worked out once for all gangs that ask
+ * the same: hundreds of queued gangs share few images and the same nodes, and this is most of the work of a plan.
+ */
+export class Board {
+  readonly #world: World;
+  /** What this plan has begun, on top of the world; by hash, then node. */
+  readonly #begun = new Map<string, Map<string, PullState>>();
+  readonly #tallies = new Map<string, Tally>();
+  readonly #memo = new Map<Candidates, Map<string, { begun: number; standing: NodeStanding[] }>>();
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  state(puller: Puller, node: NodeFacts): PullState {
+    const known = this.#begun.get(puller.hash)?.get(node.name) ?? this.#world.pulls.get(puller.hash)?.get(node.name) ?? ABSENT;
+    if (known.state !== 'absent') return known;
+    const refused = this.#world.refused?.get(puller.hash);
+    if (refused !== undefined) return { state: 'failed', inFlight: known.inFlight, reason: 'Rejected', message: refused };
+    // Compressed bytes that exceed the whole disk can never fit; everything closer is the kubelet's to judge.
+    const disk = node.allocatable['ephemeral-storage'];
+    if (disk === undefined || puller.bytes <= disk) return known;
+    return {
+      state: 'failed',
+      inFlight: known.inFlight,
+      reason: 'InsufficientDisk',
+      message: `the image has ${puller.bytes} compressed bytes, node ${node.name} has ${disk} bytes of allocatable ephemeral-storage`,
+    };
+  }
+
+  /** Whether the world has anything to lose on the node: a copy, a pull, a failure to be remembered. */
+  isKnown(puller: Puller, node: string): boolean {
+    return (this.#world.pulls.get(puller.hash)?.get(node) ?? ABSENT).state !== 'absent';
+  }
+
+  begin(puller: Puller, node: string): void {
+    const begun = this.#begun.get(puller.hash) ?? new Map<string, PullState>();
+    begun.set(node, { state: 'pulling', inFlight: true });
+    this.#begun.set(puller.hash, begun);
+  }
+
+  /** How many nodes may pull the image at once. */
+  window(rampUp: RampUp, puller: Puller): number {
+    const tally = this.#tallies.get(puller.hash) ?? tallyOf(this.#world.pulls.get(puller.hash)?.values() ?? []);
+    this.#tallies.set(puller.hash, tally);
+    return pullWindow(rampUp, tally);
+  }
+
+  /**
+   * All candidates of a target, those nearest to warm first, equals in the order of the candidates.
+   * @param avoid whether busy nodes come after all others
+   */
+  standing(target: PlannedTarget, avoid: boolean): readonly NodeStanding[] {
+    const key = [avoid, target.complete, ...target.pullers.map((p) => p.hash)].join();
+    const begun = target.pullers.reduce((sum, p) => sum + (this.#begun.get(p.hash)?.size ?? 0), 0);
+    const memo = this.#memo.get(target.candidates) ?? new Map<string, { begun: number; standing: NodeStanding[] }>();
+    this.#memo.set(target.candidates, memo);
+    const known = memo.get(key);
+    if (known?.begun === begun) return known.standing;
+    const standing = inOrder(target.candidates.nodes.map((node) => this.#standingOn(target, node, avoid)));
+    memo.set(key, { begun, standing });
+    return standing;
+  }
+
+  #standingOn({ pullers, complete, candidates: { busy } }: PlannedTarget, node: NodeFacts, avoid: boolean): NodeStanding {
+    let [warm, failed, pulling, stalled] = [0, false, false, false];
+    for (const puller of pullers) {
+      const { state, stalled: hangs } = this.state(puller, node);
+      if (state === 'warm') warm += 1;
+      failed ||= state === 'failed';
+      pulling ||= state === 'pulling';
+      stalled ||= hangs !== undefined;
+    }
+    const kind = (): Kind => {
+      if (failed) return 'failed';
+      if (complete && warm === pullers.length) return 'warm';
+      if (stalled) return 'stalled';
+      if (pulling) return 'pulling';
+      return avoid && busy?.has(node.name) === true ? 'busy' : 'pending';
+    };
+    return { node, kind: kind(), warm };
+  }
+}
+
+/** Sorts by score without moving equals, in one pass over the nodes. */
+function inOrder(all: readonly NodeStanding[]): NodeStanding[] {
+  const byScore = new Map<number, NodeStanding[]>();
+  for (const one of all) {
+    const score = SCORE[one.kind] + one.warm;
+    const same = byScore.get(score);
+    if (same === undefined) byScore.set(score, [one]);
+    else same.push(one);
+  }
+  return [...byScore].sort(([a], [b]) => b - a).flatMap(([, same]) => same);
+}
+
+/**
+ * The nodes that a target is to be warm on. Of nodes that have nothing of it yet those come last that gangs ahead are going to
+ * occupy: its own Pods hardly land there, and it would wait for the others' pulls.
+ */
+export function pick(
+  standing: readonly NodeStanding[],
+  needed: number,
+  taken: ReadonlySet<string>,
+): { picks: readonly NodeStanding[]; rest: readonly NodeStanding[] } {
+  if (taken.size === 0 || needed >= standing.length) return { picks: standing.slice(0, needed), rest: standing.slice(needed) };
+  const ordered: NodeStanding[] = [];
+  let later: NodeStanding[] = [];
+  for (const one of standing) {
+    if (one.kind === 'pending' && one.warm === 0 && taken.has(one.node.name)) later.push(one);
+    else if (later.length > 0 && SCORE[one.kind] < SCORE.pending) {
+      ordered.push(...later, one);
+      later = [];
+    } else ordered.push(one);
+  }
+  ordered.push(...later);
+  return { picks: ordered.slice(0, needed), rest: ordered.slice(needed) };
+}
