@@ -39,6 +39,10 @@ export interface FakeNodes {
   bytes(): Promise<{ total: number; byNode: Record<string, number>; byImage: Record<string, number> }>;
   /** Names of the images on a node. */
   images(node: string): Promise<string[]>;
+  /** The same for all nodes at once. */
+  allImages(): Promise<Record<string, string[]>>;
+  /** References that each node pulls now. */
+  pulls(): Promise<Record<string, string[]>>;
   /** Removes images from a node, all when none is named. */
   wipe(node: string, ...images: string[]): Promise<void>;
 }
@@ -87,6 +91,8 @@ function handle(names: string[], process: ProcessHandle, port: number): FakeNode
     process,
     bytes: async () => (await call('GET', '/bytes')) as Awaited<ReturnType<FakeNodes['bytes']>>,
     images: async (node) => (await call('GET', `/images?node=${node}`)) as string[],
+    allImages: async () => (await call('GET', '/all-images')) as Record<string, string[]>,
+    pulls: async () => (await call('GET', '/pulls')) as Record<string, string[]>,
     wipe: async (node, ...images) => {
       const query = new URLSearchParams({ node });
       for (const image of images) query.append('image', image);

@@ -91,6 +91,10 @@ const control = createServer((request, response) => {
     link.settle();
     return answer(counted);
   }
+  const ofAll = (images: (node: FakeNode) => string[]): object =>
+    Object.fromEntries([...nodes].map(([name, node]) => [name, images(node)]));
+  if (pathname === '/all-images') return answer(ofAll((node) => node.store.list().flatMap((image) => image.names)));
+  if (pathname === '/pulls') return answer(ofAll((node) => node.store.pulling()));
   if (!store) return void response.writeHead(404).end('no such node');
   if (request.method === 'DELETE') {
     const names = searchParams.getAll('image');

@@ -185,8 +185,12 @@ export class FakeNode {
     }, this.#settings.imageReportMs);
   }
 
+  // A kubelet reports again in 10 s at most: what an API server that restarts does not take must not be lost.
   #reportSoon(): void {
-    this.#report().catch((error: Error) => console.error(`${this.name}: ${error.message}`));
+    this.#report().catch((error: Error) => {
+      console.error(`${this.name}: ${error.message}`);
+      if (this.#registered) this.#world.clock.setTimeout(() => this.#reportSoon(), 1_000);
+    });
   }
 
   async #report(): Promise<void> {

@@ -50,6 +50,11 @@ export class ImageStore {
     return [...this.#images.values()];
   }
 
+  /** References that are being pulled now. */
+  pulling(): string[] {
+    return [...this.#pulls.keys()].map((key) => (JSON.parse(key) as [string, unknown])[0]);
+  }
+
   find(reference: Reference): StoredImage | undefined {
     return this.list().find((image) => image.names.includes(format(reference)));
   }

@@ -1,0 +1,120 @@
+import type { Change, ImageTruth, Period, PullTruth, Raw } from '../invariants/index.js';
+import type { Seen } from './recorder.js';
+
+/** Changes of objects out of what was recorded. */
+export function historyOf(seen: readonly Seen[]): Change[] {
+  return seen.flatMap((s) => (s.what === 'object' ? [{ at: s.at, type: s.type, object: s.object }] : []));
+}
+
+const digestIn = (name: string): string | undefined => /@(sha256:[0-9a-f]{64})$/.exec(name)?.[1];
+const hostOf = (name: string): string => name.slice(0, name.indexOf('/'));
+
+/** Images that came to nodes and went from them. */
+export function imageTruths(seen: readonly Seen[]): ImageTruth[] {
+  const last = new Map<string, ReadonlySet<string>>();
+  return seen.flatMap((s) => {
+    if (s.what !== 'images') return [];
+    const now = new Set(s.images.flatMap((name) => digestIn(name) ?? []));
+    const before = last.get(s.node) ?? new Set<string>();
+    last.set(s.node, now);
+    const came = [...now].filter((digest) => !before.has(digest));
+    const went = [...before].filter((digest) => !now.has(digest));
+    return [
+      ...came.map((digest) => ({ at: s.at, node: s.node, digest, there: true })),
+      ...went.map((digest) => ({ at: s.at, node: s.node, digest, there: false })),
+    ];
+  });
+}
+
+interface Puller extends Period {
+  node: string;
+  image: string;
+}
+
+/** When puller Pods stood on nodes, and for which image. */
+function pullersIn(history: readonly Change[]): Puller[] {
+  const pullers = new Map<string, Puller>();
+  for (const { at, type, object } of history) {
+    if (object.kind !== 'Pod' || object.metadata.labels?.['harbinger.dev/puller'] === undefined) continue;
+    const spec = object['spec'] as { nodeName?: string; volumes?: { image?: { reference: string } }[] };
+    const image = spec.volumes?.map((v) => v.image?.reference).find((r) => r !== undefined);
+    const uid = object.metadata.uid ?? '';
+    if (image === undefined || spec.nodeName === undefined) continue;
+    const puller = pullers.get(uid) ?? { node: spec.nodeName, image, from: at, to: Number.POSITIVE_INFINITY };
+    pullers.set(uid, puller);
+    if (type === 'DELETED' || object.metadata.deletionTimestamp !== undefined) puller.to = Math.min(puller.to, at);
+  }
+  return [...pullers.values()];
+}
+
+/** Where Pods of gangs want an image: a pull there may be their own, which no planner has granted. */
+function membersIn(history: readonly Change[]): Set<string> {
+  return new Set(
+    history.flatMap(({ object }) => {
+      if (object.kind !== 'Pod' || object.metadata.labels?.['harbinger.dev/puller'] !== undefined) return [];
+      const spec = object['spec'] as { nodeName?: string; containers: { image: string }[] };
+      return spec.containers.map((c) => `${spec.nodeName ?? ''} ${c.image}`);
+    }),
+  );
+}
+
+/**
+ * Pulls that ran because of a puller Pod, as the nodes told. One whose Pod was taken away by somebody else counts while the Pod stood: a
+ * controller that starts later cannot know of it, which docs/prewarm.md says.
+ */
+export function pullTruths(seen: readonly Seen[]): PullTruth[] {
+  const history = historyOf(seen);
+  const pullers = pullersIn(history);
+  const members = membersIn(history);
+  const open = new Map<string, PullTruth>();
+  const done: PullTruth[] = [];
+  for (const s of seen) {
+    if (s.what !== 'pulls') continue;
+    for (const [key, pull] of [...open].filter(([, p]) => p.node === s.node)) {
+      if (s.images.includes(key.slice(s.node.length + 1))) continue;
+      open.delete(key);
+      done.push({ ...pull, to: Math.min(pull.to, s.at) });
+    }
+    for (const image of s.images) {
+      const key = `${s.node} ${image}`;
+      if (open.has(key) || members.has(key)) continue;
+      const puller = pullers.find((p) => p.node === s.node && p.image === image && p.from <= s.at && s.at < p.to);
+      const digest = digestIn(image);
+      if (puller === undefined || digest === undefined) continue;
+      open.set(key, { node: s.node, digest, registry: hostOf(image), from: s.at, to: puller.to });
+    }
+  }
+  return [...done, ...open.values()].filter((p) => p.to > p.from);
+}
+
+/** A leader renews its Lease every two seconds. */
+const RENEWED_WITHIN_MS = 4_000;
+/** A new leader knows everything and has written what it found so long after its first renewal. */
+const SETTLED_MS = 4_000;
+
+/** When nobody led: gaps between renewals of the controllers' Lease. */
+export function leaderless(history: readonly Change[], lease: string, until: number): Period[] {
+  const renewals = history.flatMap((c) => (c.object.kind === 'Lease' && c.object.metadata.name === lease ? [c.at] : []));
+  return [...renewals, until].flatMap((at, i, all) => {
+    const before = all[i - 1];
+    return before !== undefined && at - before > RENEWED_WITHIN_MS ? [{ from: before, to: at + SETTLED_MS }] : [];
+  });
+}
+
+/** Longest hold that the owner of a Workload asks for at a time or asked for shortly before; undefined: it is not opted in. */
+export function askedHold(history: readonly Change[], lagMs: number): (workload: Raw, at: number) => number | undefined {
+  return (workload, at) => {
+    const job = workload.metadata.ownerReferences?.[0]?.uid;
+    const versions = history.filter((c) => c.object.kind === 'Job' && c.object.metadata.uid === job && c.at <= at);
+    const recent = versions.filter((c, i) => (versions[i + 1]?.at ?? Number.POSITIVE_INFINITY) >= at - lagMs);
+    const holds = recent.flatMap(({ object }) => holdOf(object) ?? []);
+    return holds.length === 0 ? undefined : Math.max(...holds);
+  };
+}
+
+/** Hold in ms that a Job's annotations ask for; undefined: not opted in. Holds of these tests are in seconds. */
+export function holdOf(job: Raw): number | undefined {
+  const annotations = job.metadata.annotations ?? {};
+  if (annotations['harbinger.dev/prewarm'] !== 'true') return undefined;
+  return Number.parseInt(annotations['harbinger.dev/prewarm-hold'] ?? '0', 10) * 1000;
+}
