@@ -94,6 +94,9 @@ function viewOf(
       mayPull: on && life.mayPull && problem === undefined,
       keep: on && life.keep,
       rank: rankOf(entry),
+      namespace: prewarm.metadata.namespace,
+      occupies: gang !== undefined,
+      busyNodes: prewarm.spec.pull?.busyNodes,
       rampUp: prewarm.spec.pull?.rampUp ?? 'SlowStart',
       maxConcurrentNodes: prewarm.spec.pull?.maxConcurrentNodes,
       targets,
@@ -133,10 +136,12 @@ function workOf(
   const most = Math.min(
     budgets.maxPullingNodes,
     budgets.maxPullingNodesPerRegistry,
+    budgets.maxPullingNodesPerNamespace ?? Number.POSITIVE_INFINITY,
     prewarm.spec.pull?.maxConcurrentNodes ?? Number.POSITIVE_INFINITY,
   );
   const concurrency = Math.max(1, most);
-  return { nodes, concurrency, deadlineMs: prewarmDeadlineMs({ bytesPerNode, nodes, concurrency }, budgets) };
+  const first = (prewarm.spec.pull?.rampUp ?? 'SlowStart') === 'SlowStart' ? 1 : undefined;
+  return { nodes, concurrency, deadlineMs: prewarmDeadlineMs({ bytesPerNode, nodes, concurrency, first }, budgets) };
 }
 
 function targetOf(
