@@ -29,24 +29,26 @@ export interface Candidates {
 export interface CandidateOptions {
   allow?: LabelSelector | undefined;
   exclude?: LabelSelector | undefined;
-  /** Requests of one Pod of the target, where a gang is known. */
+  /** Requests of one Pod of the target with its overhead, where a gang is known. */
   requests?: Readonly<Record<string, number>> | undefined;
   /** Nodes to warm beyond those needed. */
   spare?: number;
   /** What runs on nodes now: those with room for a Pod come first. Absent: they come in the order of their names. */
   usage?: Pick<NodeUsage, 'roomFor'> | undefined;
-  /** What RuntimeClass adds to Pods of the target when they are made. */
+  /** Its selector and tolerations are added to Pods of the target when they are made. */
   runtimeClass?: RuntimeClassFacts | undefined;
   busy?: ReadonlySet<string> | undefined;
 }
 
 function demandOf(target: PrewarmTarget, options: CandidateOptions): NodeDemand {
   const { affinity, names } = target.nodes;
-  // Who names nodes has decided; what remains is the operator's exclusion, health and capacity.
-  const tolerations = names === undefined ? (target.tolerations ?? []) : [{ operator: 'Exists' }];
+  const { runtimeClass } = options;
+  const tolerations = [...(target.tolerations ?? []), ...(runtimeClass?.tolerations ?? [])];
   return {
-    tolerations,
+    // Who names nodes has decided; what remains is the operator's exclusion, health and capacity.
+    ...(names === undefined ? { tolerations } : {}),
     ...(affinity === undefined ? {} : { affinity }),
+    ...(runtimeClass?.nodeSelector === undefined ? {} : { nodeSelector: runtimeClass.nodeSelector }),
     requests: options.requests ?? {},
     ...(options.allow === undefined ? {} : { allow: options.allow }),
     ...(options.exclude === undefined ? {} : { exclude: options.exclude }),

@@ -4,6 +4,8 @@ import type { Format } from '../api/kinds/acceleration-policy.js';
 import { FORMATS } from '../api/kinds/acceleration-policy.js';
 import type { KubeObject } from '../api/object.js';
 import { readToleration } from './constraints.js';
+import type { Requests } from '../api/pod-requests.js';
+import { quantities } from '../api/pod-requests.js';
 import type { TolerationLike } from './filters/taints.js';
 import type { CapabilitySelector } from './node-classes.js';
 import type { NodeFacts } from './node-facts.js';
@@ -35,13 +37,21 @@ export interface RuntimeClassFacts {
   nodeSelector?: Readonly<Record<string, string>>;
   /** `scheduling.tolerations`, which admission adds to those of Pods of the class. */
   tolerations: readonly TolerationLike[];
+  /** `overhead.podFixed` in base units, which admission adds to what Pods of the class ask for. */
+  overhead?: Readonly<Requests>;
 }
 
 /** Projects a raw RuntimeClass (node.k8s.io/v1). */
 export function runtimeClassFacts(raw: KubeObject & Json): RuntimeClassFacts {
   const selector = record(at(raw, 'scheduling')['nodeSelector']);
   const tolerations = records(at(raw, 'scheduling')['tolerations']).map(readToleration);
-  return { name: raw.metadata.name, ...(selector === undefined ? {} : { nodeSelector: stringMap(selector) }), tolerations };
+  const overhead = record(at(raw, 'overhead')['podFixed']);
+  return {
+    name: raw.metadata.name,
+    ...(selector === undefined ? {} : { nodeSelector: stringMap(selector) }),
+    tolerations,
+    ...(overhead === undefined ? {} : { overhead: quantities(overhead) }),
+  };
 }
 
 /**

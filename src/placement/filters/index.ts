@@ -3,16 +3,20 @@ import type { NodeFacts } from '../node-facts.js';
 import { capacity } from './capacity.js';
 import { cordoned } from './cordon.js';
 import { excluded } from './excluded.js';
-import { nodeAffinity } from './node-affinity.js';
+import { nodeAffinity, runtimeClassNodes } from './node-affinity.js';
 import { tolerated } from './taints.js';
+import { unreachable } from './virtual.js';
 import type { AffinityTerm } from './node-affinity.js';
 import type { TolerationLike } from './taints.js';
 
 /** What a target asks of a node; every part is optional and an absent part excludes nothing. */
 export interface NodeDemand {
-  tolerations: readonly TolerationLike[];
+  /** Absent where nodes were named: taints are not asked about then. */
+  tolerations?: readonly TolerationLike[];
   /** ORed; absent: any node. An empty list matches no node, as in a Pod. */
   affinity?: readonly AffinityTerm[];
+  /** Labels that its RuntimeClass demands, all of them. */
+  nodeSelector?: Readonly<Record<string, string>>;
   /** Requests of one Pod in base units. */
   requests: Readonly<Record<string, number>>;
   /** From the configuration. */
@@ -30,8 +34,10 @@ export type NodeFilter = (node: NodeFacts, demand: NodeDemand) => string | undef
  */
 export const NODE_FILTERS: readonly NodeFilter[] = [
   (node, demand) => excluded(node, demand),
-  (node) => cordoned(node),
+  (node) => unreachable(node),
+  (node, demand) => cordoned(node, demand.tolerations),
   (node, demand) => tolerated(node, demand.tolerations),
   (node, demand) => nodeAffinity(node, demand.affinity),
+  (node, demand) => runtimeClassNodes(node, demand.nodeSelector),
   (node, demand) => capacity(node, demand.requests),
 ];

@@ -1,3 +1,4 @@
+import { integer } from '../integer.js';
 import type { NodeFacts } from '../node-facts.js';
 
 export interface Requirement {
@@ -32,21 +33,34 @@ export function holds({ operator, values = [] }: Requirement, actual: string | u
   }
 }
 
-function compare(actual: string | undefined, values: readonly string[], test: (a: number, b: number) => boolean): boolean {
-  const [limit] = values;
-  const integer = (t: string | undefined): t is string => t !== undefined && /^-?\d+$/.test(t);
-  return values.length === 1 && integer(actual) && integer(limit) && test(Number(actual), Number(limit));
+function compare(actual: string | undefined, values: readonly string[], test: (a: bigint, b: bigint) => boolean): boolean {
+  const [a, b] = [integer(actual), integer(values[0])];
+  return values.length === 1 && a !== undefined && b !== undefined && test(a, b);
+}
+
+/** Rule: component-helpers nodeSelectorRequirementsAsFieldSelector; the name is the only field, and one value is named. */
+function fieldHolds(requirement: Requirement, name: string): boolean {
+  const { key, operator, values = [] } = requirement;
+  return (
+    key === 'metadata.name' && (operator === 'In' || operator === 'NotIn') && values.length === 1 && holds(requirement, name)
+  );
 }
 
 export function matchesTerm(node: NodeFacts, term: AffinityTerm): boolean {
   const { matchExpressions = [], matchFields = [] } = term;
   if (matchExpressions.length + matchFields.length === 0) return false;
-  const fields = matchFields.every((r) => r.key === 'metadata.name' && holds(r, node.name));
-  return fields && matchExpressions.every((r) => holds(r, node.labels[r.key]));
+  const label = (key: string): string | undefined => (Object.hasOwn(node.labels, key) ? node.labels[key] : undefined);
+  return matchFields.every((r) => fieldHolds(r, node.name)) && matchExpressions.every((r) => holds(r, label(r.key)));
 }
 
 /** Node selector and required affinity of the target; terms are ORed. */
 export function nodeAffinity(node: NodeFacts, terms: readonly AffinityTerm[] | undefined): string | undefined {
   if (terms === undefined || terms.some((term) => matchesTerm(node, term))) return undefined;
   return 'its labels do not match the node selector or required node affinity';
+}
+
+/** Nodes that the RuntimeClass of the target does not select. */
+export function runtimeClassNodes(node: NodeFacts, selector: Readonly<Record<string, string>> = {}): string | undefined {
+  const missing = Object.entries(selector).find(([key, value]) => !Object.hasOwn(node.labels, key) || node.labels[key] !== value);
+  return missing === undefined ? undefined : `its RuntimeClass asks for nodes with ${missing.join('=')}`;
 }

@@ -1,3 +1,4 @@
+import { integer } from '../integer.js';
 import type { NodeFacts, Taint } from '../node-facts.js';
 
 export interface TolerationLike {
@@ -36,13 +37,17 @@ function valueTolerated({ key = '', operator = 'Equal', value = '' }: Toleration
   }
 }
 
-function integers(taint: string, toleration: string, compare: (taint: number, toleration: number) => boolean): boolean {
-  const both = [taint, toleration];
-  return both.every((t) => /^-?\d+$/.test(t)) && compare(Number(taint), Number(toleration));
+function integers(taint: string, toleration: string, compare: (taint: bigint, toleration: bigint) => boolean): boolean {
+  const [a, b] = [integer(taint), integer(toleration)];
+  return a !== undefined && b !== undefined && compare(a, b);
 }
 
-/** The first taint that keeps Pods of the target away; PreferNoSchedule never does. */
-export function tolerated(node: NodeFacts, tolerations: readonly TolerationLike[]): string | undefined {
+/**
+ * The first taint that keeps Pods of the target away; PreferNoSchedule never does.
+ * @param tolerations absent where nodes were named: whoever did that has decided
+ */
+export function tolerated(node: NodeFacts, tolerations: readonly TolerationLike[] | undefined): string | undefined {
+  if (tolerations === undefined) return undefined;
   const hard = node.taints.filter((t) => (t.effect === 'NoSchedule' || t.effect === 'NoExecute') && !TRANSIENT.has(t.key));
   const taint = hard.find((t) => !tolerations.some((toleration) => tolerates(toleration, t)));
   return taint === undefined ? undefined : `its taint ${taint.key}:${taint.effect} is not tolerated`;
