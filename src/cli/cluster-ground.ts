@@ -4,7 +4,7 @@ import { GROUP, LABEL } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
 import { defaultConfig } from '../config/load.js';
 import type { HarbingerConfig } from '../config/schema.js';
-import { gangUidsOfPod } from '../gangs/identity.js';
+import { gangKeys, gangKeysOfPod } from '../gangs/identity.js';
 import { parsePullSecret } from '../images/pull-secret.js';
 import type { Keyring } from '../images/pull-secret.js';
 import type { KubePort } from '../kube/port.js';
@@ -124,8 +124,8 @@ export class ClusterGround implements Ground {
   }
 
   async records({ namespace, pod, gang }: PodQuestion): Promise<readonly GangRecord[]> {
-    const uids = gangUidsOfPod(pod as unknown as KubeObject);
-    if (uids.length === 0 && gang === undefined) return [];
+    const keys = gangKeysOfPod(pod as unknown as KubeObject);
+    if (keys.length === 0 && gang === undefined) return [];
     const found = await remember(this.#prewarms, namespace, () => {
       const assumes = 'that no gang was prewarmed';
       return this.#reader.list({ resource: RESOURCE.imagePrewarms, namespace, assumes }, prewarm);
@@ -136,7 +136,7 @@ export class ClusterGround implements Ground {
       (string(ref['apiGroup']) ?? '') === gang?.apiGroup &&
       ref['kind'] === gang.kind &&
       ref['name'] === gang.name;
-    return found.filter(({ ref }) => uids.includes(string(ref['uid']) ?? '-') || isNamed(ref)).map((p) => p.record);
+    return found.filter(({ ref }) => gangKeys(ref).some((k) => keys.includes(k)) || isNamed(ref)).map((p) => p.record);
   }
 
   landing(pod: Json): Landing {

@@ -1,6 +1,7 @@
 import type { Json } from '../api/json.js';
-import { at, number, records, string, stringMap } from '../api/json.js';
+import { at, number, records, stringMap } from '../api/json.js';
 import { GROUP, INSTALL } from '../api/names.js';
+import { gangKeys, isNameKey } from '../gangs/identity.js';
 import type { WatchPort } from '../kube/client.js';
 import type { KubePort } from '../kube/port.js';
 import type { RawObject } from '../kube/reflector.js';
@@ -41,7 +42,8 @@ interface PolicyFacts {
 
 interface PrewarmView {
   namespace: string;
-  gangUid: string | undefined;
+  /** See gangKeys; empty for one that was made by hand. */
+  gangKeys: string[];
   record: GangRecord;
 }
 
@@ -84,7 +86,7 @@ export class Facts {
       ...shared,
       resource: RESOURCE.imagePrewarms,
       project: prewarmView,
-      indexes: { gang: (view) => (view.gangUid === undefined ? [] : [gangIndex(view.namespace, view.gangUid)]) },
+      indexes: { gang: (view) => view.gangKeys.map((key) => gangIndex(view.namespace, key)) },
     });
     this.#nodes = new Reflector<NodeClasses | undefined>({
       ...shared,
@@ -166,9 +168,13 @@ export class Facts {
     }
   }
 
-  /** Records of the gangs with these UIDs, only from the Pod's own namespace: nobody is pinned by another tenant's object. */
-  records(namespace: string, gangUids: readonly string[]): GangRecord[] {
-    return gangUids.flatMap((uid) => this.#prewarms.byIndex('gang', gangIndex(namespace, uid)).map((view) => view.record));
+  /** Records of the gangs with these keys, only from the Pod's own namespace: nobody is pinned by another tenant's object. */
+  records(namespace: string, gangKeys: readonly string[]): GangRecord[] {
+    const found = gangKeys.flatMap((key) => {
+      const views = this.#prewarms.byIndex('gang', gangIndex(namespace, key));
+      return isNameKey(key) && views.length > 1 ? [] : views;
+    });
+    return [...new Set(found.map((view) => view.record))];
   }
 
   #all(): [string, Pick<Reflector<unknown>, 'start' | 'stop' | 'hasSynced' | 'problem' | 'lastContactMs'>][] {
@@ -237,11 +243,11 @@ function prewarmView(raw: RawObject): PrewarmView {
   const targets = records(at(raw, 'status')['targets']).map((t) => ({ images: records(t['images']) }));
   return {
     namespace,
-    gangUid: string(at(raw, 'spec', 'gangRef')['uid']),
+    gangKeys: gangKeys(at(raw, 'spec', 'gangRef')),
     record: readRecord(`${namespace}/${raw.metadata.name}`, targets),
   };
 }
 
-function gangIndex(namespace: string, uid: string): string {
-  return `${namespace}/${uid}`;
+function gangIndex(namespace: string, key: string): string {
+  return `${namespace}/${key}`;
 }

@@ -1,5 +1,5 @@
 import type { HarbingerConfig } from '../config/schema.js';
-import { gangUidsOfPod } from '../gangs/identity.js';
+import { gangKeysOfPod } from '../gangs/identity.js';
 import type { KubeObject } from '../api/object.js';
 import type { Log } from '../observe/log.js';
 import { provenPatch } from '../rewrite/applies.js';
@@ -114,7 +114,7 @@ export class Reviewer {
     const { config, facts } = this.#options;
     const { policies } = facts;
     // Whoever debugs a member of a gang asks for what the tag names now; what is added is no member.
-    const records = ephemeral ? [] : facts.records(request.namespace, gangUidsOfPod(pod.raw as unknown as KubeObject));
+    const records = ephemeral ? [] : facts.records(request.namespace, gangKeysOfPod(pod.raw as unknown as KubeObject));
     // Field by field: a spread would be a twentieth of an admission.
     return {
       namespace: common.namespace,

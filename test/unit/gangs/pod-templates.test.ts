@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { gangUidsOfPod } from '../../../src/gangs/identity.js';
+import { gangKeysOfPod } from '../../../src/gangs/identity.js';
 import { templateFacts } from '../../../src/gangs/pod-templates.js';
 
 const images = (spec: unknown): string[] => templateFacts({ spec }).images;
@@ -82,8 +82,8 @@ describe('identity of a Pod', () => {
     ...(controller === undefined ? {} : { controller }),
   });
   const pod = (ownerReferences: unknown) =>
-    ({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p', ownerReferences } }) as Parameters<typeof gangUidsOfPod>[0];
-  test('is the UID of its controller', () => expect(gangUidsOfPod(pod([owner('other'), owner('job', true)]))).toEqual(['job']));
-  test('is nothing for a Pod without one', () => expect(gangUidsOfPod(pod([owner('other', false)]))).toEqual([]));
-  test('is nothing for owner references of null', () => expect(gangUidsOfPod(pod(null))).toEqual([]));
+    ({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p', ownerReferences } }) as Parameters<typeof gangKeysOfPod>[0];
+  test('is the UID of its controller', () => expect(gangKeysOfPod(pod([owner('other'), owner('job', true)]))).toEqual(['job']));
+  test('is nothing for a Pod without one', () => expect(gangKeysOfPod(pod([owner('other', false)]))).toEqual([]));
+  test('is nothing for owner references of null', () => expect(gangKeysOfPod(pod(null))).toEqual([]));
 });
