@@ -24,7 +24,8 @@ export type Action =
   | { type: 'apply-prewarm'; object: KubeObject }
   | { type: 'write-prewarm-status'; prewarm: Seen; status: ImagePrewarmStatus }
   | { type: 'delete-prewarm'; prewarm: ObjectName & { uid: string } }
-  | { type: 'create-pullers'; object: KubeObject }
+  /** `takeOver`: what stands there under the name is ours whatever it is, as in our own namespace. */
+  | { type: 'create-pullers'; object: KubeObject; takeOver: boolean }
   | { type: 'update-pullers'; object: KubeObject }
   | { type: 'delete-pullers'; set: ObjectName & { uid: string } }
   | { type: 'stamp-deadline'; workload: Seen; ops: readonly PatchOp[] }
@@ -98,6 +99,9 @@ export class Actuator {
       case 'delete-prewarm':
         return client.delete(RESOURCE.imagePrewarms, nameOf(action.prewarm), { uid: action.prewarm.uid });
       case 'create-pullers':
+        return action.takeOver
+          ? client.apply(RESOURCE.daemonSets, action.object, FIELD_MANAGER.pullers)
+          : client.create(RESOURCE.daemonSets, action.object);
       case 'update-pullers':
         return client.apply(RESOURCE.daemonSets, action.object, FIELD_MANAGER.pullers);
       case 'delete-pullers':

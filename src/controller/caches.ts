@@ -131,7 +131,8 @@ export class Caches {
       this.#all.push(reflector as Reflector<unknown>);
       return reflector;
     };
-    const pullers = { namespace, labelSelector: LABEL.puller };
+    // In all namespaces: those of tenants have pullers too. The label proves nothing there; see preheat/ownership.ts.
+    const pullers = { labelSelector: LABEL.puller };
     this.nodes = follow(RESOURCE.nodes, nodeFacts);
     this.runtimeClasses = follow(RESOURCE.runtimeClasses, runtimeClassFacts);
     this.namespaces = follow(RESOURCE.namespaces, projectNamespace);

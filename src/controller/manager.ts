@@ -14,6 +14,7 @@ import type { ActuatorOptions } from './actions.js';
 import { Actuator } from './actions.js';
 import { Caches } from './caches.js';
 import { canonical } from './decide-gang.js';
+import { GangCredentials } from './gang-credentials.js';
 import { GangViews } from './gang-views.js';
 import { GangReconciler } from './gangs.js';
 import { Guard } from './guard.js';
@@ -26,6 +27,7 @@ import { PrewarmMetrics } from './metrics.js';
 import { PlannerLoop } from './planner-loop.js';
 import { PolicyReconciler } from './policies.js';
 import { PrewarmReconciler } from './prewarm/reconciler.js';
+import { rejectionReader } from './puller-rejections.js';
 import { RecordedVariants } from './recorded-variants.js';
 import { VariantFailures } from './variant-failures.js';
 
@@ -86,6 +88,7 @@ export class Manager {
       namespaceLabels: (name: string) => caches.namespaces.get(name)?.labels ?? {},
       clock,
     };
+    const credentials = new GangCredentials({ client, clock, log, config });
     const numbers = new PrewarmMetrics(metrics);
     const base = { caches, views, actuator, guard, config, clock };
     this.#caches = caches;
@@ -97,6 +100,7 @@ export class Manager {
       metrics: numbers,
       namespace,
       program: options.pullerImage,
+      readRejection: rejectionReader(client),
       onChange: (key) => this.#queues.prewarms.add(key),
     });
     const gangs = new GangReconciler({
@@ -111,12 +115,12 @@ export class Manager {
       ...base,
       metrics: numbers,
       planner: this.#planner,
-      lookups: new Lookups(facts),
-      variants: new RecordedVariants(facts),
+      lookups: new Lookups(facts, credentials),
+      variants: new RecordedVariants(facts, credentials),
       events: options.events,
       readWorkload: workloadReader(client),
     });
-    const checks = new KueueCheckReconciler(base);
+    const checks = new KueueCheckReconciler({ ...base, planner: this.#planner });
     const admissionChecks = new AdmissionCheckReconciler(base);
     const policies = new PolicyReconciler({ caches, actuator, mode: () => config().mode, clock });
     const queue = (name: string, concurrency: number, reconcile: (key: string) => Promise<Result>): WorkQueue =>

@@ -4,15 +4,11 @@ import { isConflict } from '../kube/errors.js';
 import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { EnginePort } from '../preheat/backends/daemonset/engine.js';
-import { Engine, engineSteps } from '../preheat/backends/daemonset/engine.js';
+import { Engine } from '../preheat/backends/daemonset/engine.js';
 import { projectPullerSet } from '../preheat/backends/daemonset/project.js';
-import { pullDeadlineMs } from '../preheat/deadline.js';
-import type { PullerPod } from '../preheat/evidence.js';
-import { pullState } from '../preheat/evidence.js';
-import { pullerOf } from '../preheat/puller.js';
+import { engineSteps } from '../preheat/backends/daemonset/steps.js';
 import type { World } from '../preheat/planner.js';
-import type { Orphan } from '../preheat/world.js';
-import { buildWorld } from '../preheat/world.js';
+import type { PullMethod } from '../preheat/world.js';
 import type { KubeObject } from '../api/object.js';
 import type { Actuator } from './actions.js';
 import type { Caches } from './caches.js';
@@ -22,7 +18,9 @@ import type { Guard } from './guard.js';
 import type { PrewarmMetrics } from './metrics.js';
 import type { PrewarmPlan } from './planning.js';
 import { planAll } from './planning.js';
-import { refusalOf } from './refusal.js';
+import type { ReadRejection } from './puller-rejections.js';
+import { PullerWorld } from './puller-world.js';
+import { refusalOfSet } from './refusal.js';
 
 export interface PlannerLoopOptions {
   caches: Caches;
@@ -36,6 +34,7 @@ export interface PlannerLoopOptions {
   namespace: string;
   /** Image of the puller program. */
   program: string;
+  readRejection: ReadRejection;
   /** Called with the key of each ImagePrewarm about which the plan says something new. */
   onChange: (key: string) => void;
 }
@@ -50,15 +49,13 @@ export class PlannerLoop {
   readonly #engine: Engine;
   #plans = new Map<string, PrewarmPlan>();
   #positions: ReadonlyMap<string, number> = new Map();
-  #orphans: (Orphan & { seenAt: number })[] = [];
-  readonly #missing = new Map<string, number>();
+  readonly #world: PullerWorld;
 
   constructor(options: PlannerLoopOptions) {
     this.#options = options;
     this.#engine = new Engine(this.#enginePort());
-    options.caches.pods.onChange((_key, now, before) => {
-      if (now === undefined && before !== undefined) this.#orphaned(before);
-    });
+    const { caches, config, clock, namespace, readRejection } = options;
+    this.#world = new PullerWorld({ caches, config, now: () => clock.now(), namespace, readRejection });
   }
 
   /** The latest plan for an ImagePrewarm. */
@@ -79,7 +76,7 @@ export class PlannerLoop {
     const { caches, clock, config, namespace, program } = this.#options;
     const now = clock.now();
     this.#positions = this.#options.views.positions();
-    const world = this.#world(now);
+    const world = await this.#world.look(this.#engine.refused(now));
     const ground = {
       nodes: caches.nodes.list(),
       usage: caches.nodeUsage,
@@ -89,11 +86,13 @@ export class PlannerLoop {
       now,
     };
     const planWith = (seen: World): ReturnType<typeof planAll> => planAll({ ...ground, prewarms: this.#prewarms(), world: seen });
-    const { grants, plans } = planWith(world);
+    const { grants, plans, owners } = planWith(world);
     const options = {
       namespace,
       program,
       pullSecrets: config().pullers.pullSecrets,
+      method: this.#method(),
+      owners,
       idle: (hash: string) => isIdle(world, hash),
     };
     const after = await this.#engine.run(engineSteps(grants, caches.sets.list(), options), now);
@@ -105,6 +104,12 @@ export class PlannerLoop {
     this.#options.metrics.count(caches.prewarms.list());
     const busy = [...world.pulls.values()].some((states) => [...states.values()].some((s) => s.inFlight));
     return { after: Math.min(after ?? IDLE_MS, busy ? BUSY_MS : IDLE_MS) };
+  }
+
+  #method(): PullMethod {
+    const { method } = this.#options.config().pullers;
+    if (method !== 'Auto') return method;
+    return this.#engine.dropsImageVolumes ? 'Container' : 'ImageVolume';
   }
 
   #publish(plans: Map<string, PrewarmPlan>): void {
@@ -130,66 +135,16 @@ export class PlannerLoop {
     return { busy: nodeUsage.busy(isGang) };
   }
 
-  #world(now: number): ReturnType<typeof buildWorld> {
-    const { caches, config } = this.#options;
-    const records = caches.prewarms
-      .list()
-      .flatMap((p) => p.status?.targets ?? [])
-      .flatMap((t) => t.images);
-    const bytes = new Map(records.map((i) => [i.resolved ?? '', i.sizeBytes ?? 0]));
-    const { namespace } = this.#options;
-    // Those of the future are of a clock that was set back; kept, they would count until it has caught up.
-    this.#orphans = this.#orphans.filter((o) => o.seenAt <= now && now < o.until);
-    const sets = caches.sets.list();
-    this.#noteMissing(now);
-    return buildWorld({
-      nodes: caches.nodes.list(),
-      sets,
-      pods: caches.pods.list(),
-      orphans: this.#orphans,
-      bytes,
-      rates: config().budgets,
-      now,
-      missingForMs: (hash, node) => now - (this.#missing.get(`${namespace}/${hash}/${node}`) ?? now),
-      refused: this.#engine.refused(now),
-      rejections: new Map(
-        sets
-          .map((s) => [s.name, caches.rejections.byIndex('set', s.name).at(-1)?.note ?? ''])
-          .filter((e): e is [string, string] => e[1] !== ''),
-      ),
-    });
-  }
-
-  /** Remembers since when a covered node has no Pod. Lost at a restart, after which the wait merely begins anew. */
-  #noteMissing(now: number): void {
-    const { caches, namespace } = this.#options;
-    const present = new Set(caches.pods.list().map((p) => `${namespace}/${p.hash}/${p.node}`));
-    const covered = new Set(caches.sets.list().flatMap((s) => s.nodes.map((n) => `${namespace}/${s.hash}/${n}`)));
-    for (const [key, since] of this.#missing) if (present.has(key) || !covered.has(key) || since > now) this.#missing.delete(key);
-    for (const key of covered) if (!present.has(key) && !this.#missing.has(key)) this.#missing.set(key, now);
-  }
-
-  /** A Pod that went in mid-pull leaves a pull behind (seen); ours are never deleted then, but others delete Pods too. */
-  #orphaned(pod: PullerPod): void {
-    const { caches, config, clock } = this.#options;
-    const puller = pod.image === undefined ? undefined : pullerOf(pod.image);
-    const node = caches.nodes.get(pod.node);
-    if (puller === undefined || puller.hash !== pod.hash || node === undefined) return;
-    const deadlineMs = pullDeadlineMs(puller.bytes, config().budgets);
-    const now = clock.now();
-    const state = pullState(puller, { ...pod, deleting: false }, node, { now, deadlineMs });
-    if (state.inFlight)
-      this.#orphans.push({ seenAt: now, hash: pod.hash, node: pod.node, puller, until: pod.createdAt + deadlineMs });
-  }
-
   #enginePort(): EnginePort {
-    const { actuator, namespace, log } = this.#options;
+    const { actuator, config, namespace, log } = this.#options;
     return {
-      create: (object) => actuator.perform({ type: 'create-pullers', object }),
+      create: (object) => actuator.perform({ type: 'create-pullers', object, takeOver: object.metadata.namespace === namespace }),
       update: (object) => actuator.perform({ type: 'update-pullers', object }),
-      delete: ({ name, uid }) => actuator.perform({ type: 'delete-pullers', set: { namespace, name, uid } }),
+      delete: (set) =>
+        actuator.perform({ type: 'delete-pullers', set: { namespace: set.namespace, name: set.name, uid: set.uid } }),
       storedImage: (object) => (object === undefined ? undefined : projectPullerSet(object as KubeObject).image),
-      refusal: refusalOf,
+      refusal: (error, { step, failures }) => refusalOfSet(error, { step, failures, namespace }),
+      fallsBack: () => config().pullers.method === 'Auto',
       failed: ({ set, error, retryInMs }) => {
         if (isConflict(error))
           log.debug({ set, error: (error as Error).message }, 'somebody wrote a DaemonSet of pullers first; it is tried again');

@@ -1,10 +1,12 @@
-import { time } from '../api/json.js';
+import { at, record, time } from '../api/json.js';
 import type { ImagePrewarm } from '../api/kinds/index.js';
 import type { PrewarmTarget } from '../api/kinds/image-prewarm.js';
+import type { OwnerReference } from '../api/object.js';
 import { keyOf } from '../api/object.js';
+import type { Requests } from '../api/pod-requests.js';
+import { podRequests } from '../api/pod-requests.js';
 import type { Budgets, HarbingerConfig } from '../config/schema.js';
-import { templateFacts } from '../gangs/pod-templates.js';
-import type { Gang } from '../gangs/shape.js';
+import type { Gang, PodSet } from '../gangs/shape.js';
 import type { RuntimeClassFacts } from '../placement/capability.js';
 import type { Candidates } from '../placement/candidates.js';
 import { candidates } from '../placement/candidates.js';
@@ -18,14 +20,17 @@ import type { NodeFacts } from '../placement/node-facts.js';
 import type { NodeUsage } from '../placement/usage.js';
 import { canonical } from './decide-gang.js';
 import type { Lifecycle } from './prewarm/lifecycle.js';
-import { lifecycle } from './prewarm/lifecycle.js';
+import { inMode, lifecycle } from './prewarm/lifecycle.js';
 import { recordOf } from './prewarm/record.js';
 import type { CandidateSums, GangView } from './prewarm/snapshot.js';
+import { specProblem } from './prewarm/spec-problem.js';
+import { ownersOf, refusedTenants } from './tenant-pullers.js';
 
 /** What a plan says about one ImagePrewarm. */
 export interface PrewarmPlan {
   /** What of the object the plan was made from: a status written from an older plan would speak of other images. */
   signature: string;
+  generation?: number | undefined;
   lifecycle: Lifecycle;
   candidates: CandidateSums;
   progress: Progress | undefined;
@@ -49,23 +54,34 @@ export interface PlanningInput {
   /** Nodes on which other Pods start or gangs run. */
   busy?: ReadonlySet<string>;
   runtimeClass?: (name: string) => RuntimeClassFacts | undefined;
-  config: Pick<HarbingerConfig, 'mode' | 'budgets' | 'nodes'>;
+  config: Pick<HarbingerConfig, 'mode' | 'budgets' | 'nodes' | 'pullers'>;
   now: number;
 }
 
 /** Generation and recorded images: what the progress of a plan is about. */
 export function signatureOf(prewarm: ImagePrewarm): string {
-  const images = prewarm.spec.targets.map((t) => t.images.map((i) => recordOf(prewarm, t.name, i.reference)?.resolved ?? ''));
+  const images = prewarm.spec.targets.map((t) =>
+    t.images.map(({ reference }) => {
+      const { resolved = '', pulledWith = '' } = recordOf(prewarm, t.name, reference) ?? {};
+      return [resolved, pulledWith];
+    }),
+  );
   return canonical([prewarm.metadata.uid, prewarm.metadata.generation, images]);
 }
 
 /** Puts all ImagePrewarms through the planner. A pure function: objects and time in, grants and progress out. */
-export function planAll(input: PlanningInput): { grants: Plan['grants']; plans: Map<string, PrewarmPlan> } {
+export function planAll(input: PlanningInput): {
+  grants: Plan['grants'];
+  plans: Map<string, PrewarmPlan>;
+  /** Of pullers of tenants, by hash. */
+  owners: Map<string, OwnerReference[]>;
+} {
   const memo = new Map<string, Candidates>();
   const views = input.prewarms.map((entry) => viewOf(entry, input, memo));
+  const refused = refusedTenants(views, input.config.pullers.workloadNamespaces, input.world.refused);
   const result = plan(
     views.filter((v) => v.planned.targets.length > 0).map((v) => v.planned),
-    input.world,
+    { ...input.world, refused },
     input.config.budgets,
   );
   // Of a gang that is not known yet nothing is told: a status written from that would stay.
@@ -73,22 +89,23 @@ export function planAll(input: PlanningInput): { grants: Plan['grants']; plans: 
   const plans = known.map(
     ({ planned, plan: view }) => [planned.key, { ...view, progress: result.progress.get(planned.key) }] as const,
   );
-  return { grants: result.grants, plans: new Map(plans) };
+  return { grants: result.grants, plans: new Map(plans), owners: ownersOf(views) };
 }
 
 function viewOf(
   entry: Entry,
   input: PlanningInput,
   memo: Map<string, Candidates>,
-): { planned: PlannedPrewarm; plan: Omit<PrewarmPlan, 'progress'> } {
+): { prewarm: ImagePrewarm; planned: PlannedPrewarm; plan: Omit<PrewarmPlan, 'progress'> } {
   const { prewarm, gang } = entry;
   const { budgets, mode } = input.config;
   const targets = prewarm.spec.targets.map((t) => targetOf(t, { prewarm, gang: gang?.gang, input, memo }));
   const work = workOf(prewarm, targets, budgets);
-  const life = entry.gangUnknown ? UNKNOWN : lifeOf(entry, input, work.deadlineMs);
-  const problem = targets.find((t) => t.candidates.problem !== undefined)?.candidates.problem;
+  const life = inMode(entry.gangUnknown ? UNKNOWN : lifeOf(entry, input, work.deadlineMs), mode);
+  const problem = specProblem(prewarm) ?? targets.find((t) => t.candidates.problem !== undefined)?.candidates.problem;
   const on = mode === 'On';
   return {
+    prewarm,
     planned: {
       key: keyOf(prewarm),
       mayPull: on && life.mayPull && problem === undefined,
@@ -103,6 +120,7 @@ function viewOf(
     },
     plan: {
       signature: signatureOf(prewarm),
+      generation: prewarm.metadata.generation,
       lifecycle: life,
       candidates: { ...(problem === undefined ? {} : { problem }), ...emptyOf(prewarm, targets), desired: work.nodes },
       deadlineMs: work.deadlineMs,
@@ -161,10 +179,10 @@ function targetOf(
   );
   const known = pullers.filter((p) => p !== undefined);
   const podSet = gang?.podSets.find((p) => p.name === target.name);
-  const requests = podSet === undefined ? undefined : templateFacts(podSet.template).requests;
   const { allow, exclude } = input.config.nodes;
   const { runtimeClassName } = target;
   const runtimeClass = runtimeClassName === undefined ? undefined : input.runtimeClass?.(runtimeClassName);
+  const requests = podSet === undefined ? undefined : requestsOf(podSet, runtimeClass);
   // Gangs of one queue ask for the same nodes: with hundreds of them this is most of the work.
   const memoKey = canonical([target.nodes, target.tolerations, runtimeClass, requests, prewarm.spec.spareNodes]);
   const found =
@@ -180,6 +198,12 @@ function targetOf(
     complete: known.length === pullers.length,
     candidates: found,
   };
+}
+
+/** Templates of Pods that exist have the overhead of their RuntimeClass already. */
+function requestsOf({ template }: PodSet, runtimeClass: RuntimeClassFacts | undefined): Requests {
+  const spec = at(template, 'spec');
+  return podRequests({ ...spec, overhead: record(spec['overhead']) ?? runtimeClass?.overhead });
 }
 
 /** Whose secrets pull the images of a target that only its own Pods may read. */

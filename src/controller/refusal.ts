@@ -1,4 +1,6 @@
-import { KubeError } from '../kube/errors.js';
+import { INSTALL } from '../api/names.js';
+import { isAlreadyExists, isForbidden, KubeError } from '../kube/errors.js';
+import type { EngineStep } from '../preheat/backends/daemonset/steps.js';
 
 /** Answers of status 4xx after which the same request may well succeed: expired credentials, a full server, somebody was first. */
 const PASSING: ReadonlySet<number> = new Set([401, 404, 408, 409, 410, 429]);
@@ -10,4 +12,25 @@ const PASSING: ReadonlySet<number> = new Set([401, 404, 408, 409, 410, 429]);
 export function refusalOf(error: unknown): string | undefined {
   if (!(error instanceof KubeError) || error.status < 400 || error.status >= 500 || PASSING.has(error.status)) return undefined;
   return error.message;
+}
+
+/** Attempts after which a name that is taken is not one that the caches merely have not shown yet. */
+const TAKEN_AFTER = 3;
+
+/**
+ * The same for a DaemonSet of pullers, with what to do where it stands in the namespace of a tenant.
+ * @param at namespace: Harbinger's own; failures: attempts in a row that have failed
+ */
+export function refusalOfSet(
+  error: unknown,
+  { step, failures, namespace: own }: { step: EngineStep; failures: number; namespace: string },
+): string | undefined {
+  const { namespace = '', name } = step.do === 'delete' ? step.set : step.object.metadata;
+  if (namespace === own) return refusalOf(error);
+  if (isAlreadyExists(error) && failures >= TAKEN_AFTER)
+    return `DaemonSet ${namespace}/${name} is there and was not made by Harbinger, or was changed since, so it is left alone; delete it`;
+  const words = refusalOf(error);
+  // The words of RBAC; those of admission policies and quotas are of other causes.
+  if (words === undefined || !isForbidden(error) || !/cannot (create|patch|delete) resource/.test(words)) return words;
+  return `${words}; bind ClusterRole ${INSTALL.workloadPullersRole} to service account ${own}/${INSTALL.controller} in namespace ${namespace}`;
 }

@@ -7,6 +7,7 @@ import type { Puller } from './puller.js';
 
 /** What the proof needs of a puller Pod. */
 export interface PullerPod {
+  namespace: string;
   name: string;
   uid: string;
   /** Hash of the puller, from the label. */

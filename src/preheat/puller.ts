@@ -7,6 +7,7 @@ export interface PullerTenant {
   namespace: string;
   /** Names of secrets in that namespace, in the order in which a kubelet tries them. */
   secrets: readonly string[];
+  /** Counts only where no secrets are named: Pods that name some get none of their service account's. Absent: `default`. */
   serviceAccountName?: string | undefined;
 }
 
@@ -35,9 +36,9 @@ export function pullerOf(
 ): Puller | undefined {
   const parsed = parseReference(image);
   if (!parsed.ok || parsed.reference.digest === undefined) return undefined;
-  const { runtimeClassName = '', bytes = 0, tenant } = options;
-  const { namespace, secrets = [], serviceAccountName = '' } = tenant ?? {};
-  const whose = namespace === undefined ? [] : [namespace, serviceAccountName, ...secrets];
+  const { runtimeClassName = '', bytes = 0 } = options;
+  const tenant = options.tenant === undefined ? undefined : sameRights(options.tenant);
+  const whose = tenant === undefined ? [] : [tenant.namespace, tenant.serviceAccountName ?? '', ...tenant.secrets];
   const hash = createHash('sha256')
     .update([image, runtimeClassName, ...whose].join('\n'))
     .digest('hex')
@@ -50,4 +51,10 @@ export function pullerOf(
     runtimeClassName: runtimeClassName || undefined,
     tenant,
   });
+}
+
+/** One spelling for tenants that may read the same, so that they share pulls. */
+function sameRights({ namespace, secrets, serviceAccountName }: PullerTenant): PullerTenant {
+  const byAccount = secrets.length === 0 && serviceAccountName !== undefined && serviceAccountName !== 'default';
+  return { namespace, secrets, ...(byAccount ? { serviceAccountName } : {}) };
 }

@@ -1,24 +1,38 @@
+import { clip } from '../api/conditions.js';
 import type { NodeFacts } from '../placement/node-facts.js';
+import { classifyRejection, withWayOut } from './rejections.js';
 import type { Rates } from './deadline.js';
 import { pullDeadlineMs } from './deadline.js';
 import type { PullState, PullerPod } from './evidence.js';
 import { pullState } from './evidence.js';
+import { isOurs, pullerOfSet } from './ownership.js';
 import type { World } from './planner.js';
 import type { Puller } from './puller.js';
-import { pullerOf } from './puller.js';
 
-/** What is kept of a DaemonSet of pullers. */
+/** How a puller has the kubelet pull: an image volume in our own container, or our program in a container of the image. */
+export type PullMethod = 'ImageVolume' | 'Container';
+
+/** What is kept of a DaemonSet that is labelled as one of pullers. */
 export interface PullerSet {
+  namespace: string;
   name: string;
   uid: string;
   resourceVersion: string;
   hash: string;
+  /** Which part of the nodes of its image it covers. */
+  shard: number;
   image: string;
+  method: PullMethod;
   runtimeClassName?: string;
   /** Image of the puller program itself. */
   program: string;
   /** Names of its pull secrets, in order. */
   pullSecrets: readonly string[];
+  serviceAccountName: string;
+  /** UIDs of the ImagePrewarms after the last of which it is collected; none in Harbinger's own namespace. */
+  owners: readonly string[];
+  /** Whether its Pods may do nothing that pullers do not; see ownership.ts. */
+  harmless: boolean;
   nodes: string[];
   deleting: boolean;
 }
@@ -41,34 +55,48 @@ export interface WorldInput {
   bytes: ReadonlyMap<string, number>;
   rates: Rates;
   now: number;
+  /** Harbinger's own, in which all DaemonSets with our label are ours. */
+  namespace: string;
   /** How long a covered node has been without a Pod, ms. */
   missingForMs: (hash: string, node: string) => number;
-  /** Why the DaemonSet controller cannot make Pods, by name of the DaemonSet. */
+  /** Why the DaemonSet controller cannot make Pods, by `namespace/name` of the DaemonSet. */
   rejections: ReadonlyMap<string, string>;
   /** Why the API server refuses the set of a puller, by hash. */
   refused: ReadonlyMap<string, string>;
 }
 
 /** The DaemonSet controller makes a Pod within a second or two; after this time something keeps it from doing so. */
-const POD_GRACE_MS = 15_000;
+export const POD_GRACE_MS = 15_000;
 
 /** Puts together where every image stands on every node; a pure function of what was seen. */
 export function buildWorld(input: WorldInput): World {
   const nodes = new Map(input.nodes.map((n) => [n.name, n]));
   const pullers = new Map<string, Puller>();
   const pulls = new Map<string, Map<string, PullState>>();
-  const podsBySet = new Map<string, PullerPod[]>();
-  for (const pod of input.pods) podsBySet.set(pod.ownerUid ?? '', [...(podsBySet.get(pod.ownerUid ?? '') ?? []), pod]);
+  const podsBySet = podsByOwner(input.pods);
 
   for (const set of input.sets) {
-    const puller = pullerOf(set.image, { runtimeClassName: set.runtimeClassName, bytes: input.bytes.get(set.image) });
     // A set whose label and content disagree was edited by hand; the engine puts it right and it proves nothing until then.
-    if (puller === undefined || puller.hash !== set.hash) continue;
+    const puller = isOurs(set, input.namespace) ? pullerOfSet(set, input.namespace, input.bytes.get(set.image)) : undefined;
+    if (puller === undefined) continue;
     pullers.set(set.hash, puller);
-    pulls.set(set.hash, statesOf(set, puller, { input, nodes, pods: podsBySet.get(set.uid) ?? [] }));
+    const states = statesOf(set, puller, { input, nodes, pods: podsBySet.get(`${set.namespace}/${set.uid}`) ?? [] });
+    pulls.set(set.hash, merged(pulls.get(set.hash), states));
   }
   addOrphans(input, pullers, pulls);
   return { nodes, pulls, pullers, refused: input.refused };
+}
+
+/** By namespace and UID of the owner: whom a Pod names as its owner is for everybody to write who may make Pods, in their namespace. */
+function podsByOwner(pods: readonly PullerPod[]): Map<string, PullerPod[]> {
+  const found = new Map<string, PullerPod[]>();
+  for (const pod of pods) {
+    const key = `${pod.namespace}/${pod.ownerUid ?? ''}`;
+    const known = found.get(key);
+    if (known === undefined) found.set(key, [pod]);
+    else known.push(pod);
+  }
+  return found;
 }
 
 function statesOf(
@@ -92,6 +120,13 @@ function statesOf(
   return states;
 }
 
+/** What all sets of one puller say together. */
+function merged(a: ReadonlyMap<string, PullState> = new Map(), b: ReadonlyMap<string, PullState>): Map<string, PullState> {
+  const all = new Map(a);
+  for (const [node, state] of b) all.set(node, better(all.get(node), state));
+  return all;
+}
+
 /** A node has two Pods of a set for a moment while one of them goes; the one that proves more counts, a flowing pull stays flowing. */
 function better(a: PullState | undefined, b: PullState): PullState {
   if (a === undefined) return b;
@@ -105,12 +140,12 @@ function withoutPod(set: PullerSet, node: string, facts: { input: WorldInput; ex
   if (!facts.exists)
     return { state: 'failed', inFlight: false, reason: 'NodeLost', message: `node ${node} does not exist any more` };
   if (facts.input.missingForMs(set.hash, node) < POD_GRACE_MS) return { state: 'pulling', inFlight: true };
-  const why = facts.input.rejections.get(set.name) ?? 'see the events of the DaemonSet';
+  const why = facts.input.rejections.get(`${set.namespace}/${set.name}`) ?? 'see the events of the DaemonSet';
   return {
     state: 'failed',
     inFlight: facts.flowing,
-    reason: 'Rejected',
-    message: `DaemonSet ${set.name} gets no Pod on node ${node}: ${why}`,
+    reason: classifyRejection(why),
+    message: clip(`DaemonSet ${set.namespace}/${set.name} gets no Pod on node ${node}: ${withWayOut(why)}`),
   };
 }
 

@@ -76,10 +76,12 @@ const controller: Grants = {
     rule(KUEUE, ['workloads'], ['get', ...READ, 'patch']),
     rule(KUEUE, ['workloads/status', 'admissionchecks/status'], ['patch']),
     rule(KUEUE, ['admissionchecks', 'clusterqueues', 'localqueues', 'resourceflavors'], READ),
+    // Everywhere, by label, since tenants may have pullers too; they are made only where a namespace allows it.
+    rule('apps', ['daemonsets'], READ),
     events,
   ],
   own: [
-    rule('apps', ['daemonsets'], [...READ, 'create', 'patch', 'delete']),
+    rule('apps', ['daemonsets'], ['create', 'patch', 'delete']),
     // create cannot be limited to a name.
     rule('', ['configmaps'], ['create']),
     rule('', ['configmaps'], ['get', 'patch'], [INSTALL.nodeClasses]),
@@ -106,7 +108,19 @@ export function rbac(namespace: string): Manifest[] {
     metadata: { name: INSTALL.pullSecretsRole, labels: componentLabels('webhook') },
     rules: [rule('', ['secrets', 'serviceaccounts'], ['get'])],
   };
-  return [puller, pullSecrets, ...GRANTS.flatMap((grants) => accountObjects(grants, namespace))];
+  // Bound to nobody: a RoleBinding in a namespace lets the controller look images up and pull them there as its Pods would.
+  const workloadPullers: Manifest = {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'ClusterRole',
+    metadata: { name: INSTALL.workloadPullersRole, labels: componentLabels('controller') },
+    rules: [
+      rule('', ['secrets', 'serviceaccounts'], ['get']),
+      rule('apps', ['daemonsets'], ['create', 'patch', 'delete']),
+      // Why a DaemonSet gets no Pods stands there only.
+      rule('events.k8s.io', ['events'], ['list']),
+    ],
+  };
+  return [puller, pullSecrets, workloadPullers, ...GRANTS.flatMap((grants) => accountObjects(grants, namespace))];
 }
 
 function accountObjects({ account, component, cluster, own }: Grants, namespace: string): Manifest[] {

@@ -1,6 +1,10 @@
 import { formatTime } from '../../api/duration.js';
+import { formatDuration } from '../../api/duration.js';
 import type { FailureReason, ReadyReason } from '../../api/reasons.js';
+import type { Rates } from '../../preheat/deadline.js';
+import { remainingMs } from '../../preheat/deadline.js';
 import type { PlannedFailure, Progress } from '../../preheat/planner.js';
+import { wholeWork } from './estimate.js';
 import type { Lifecycle } from './lifecycle.js';
 import type { RecordUpdate } from './record.js';
 import { allWarm, isFrozen, isPinned } from './record.js';
@@ -53,14 +57,18 @@ const TRANSIENT: ReadonlySet<FailureReason> = new Set<FailureReason>([
 ]);
 
 /** Decides condition Ready from the first thing that stands in the way, in the order in which a person would fix them. */
-export function judgeReady(snapshot: PrewarmSnapshot, record: RecordUpdate, { lifecycle }: { lifecycle: Lifecycle }): Verdict {
+export function judgeReady(
+  snapshot: PrewarmSnapshot,
+  record: RecordUpdate,
+  { lifecycle, rates }: { lifecycle: Lifecycle; rates: Rates },
+): Verdict {
   return (
-    spec(snapshot, lifecycle) ??
+    spec(snapshot, lifecycle, record) ??
     images(record, snapshot.lookups) ??
     nodes(snapshot) ??
     warm(snapshot, record) ??
     deadline(snapshot, lifecycle) ??
-    pulls(snapshot.progress, lifecycle, snapshot)
+    pulls(snapshot, lifecycle, rates)
   );
 }
 
@@ -68,24 +76,27 @@ function no(reason: ReadyReason, message: string, hopeless = false): Verdict {
   return { ready: false, reason, message, hopeless, unresolvedReason: 'Resolving' };
 }
 
-function spec({ candidates, prewarm, gang }: PrewarmSnapshot, lifecycle: Lifecycle): Verdict | undefined {
+function spec(snapshot: PrewarmSnapshot, lifecycle: Lifecycle, record: RecordUpdate): Verdict | undefined {
+  const { candidates, prewarm, gang } = snapshot;
   if (candidates.problem !== undefined) return no('Invalid', candidates.problem, true);
-  const names = prewarm.spec.targets.map((t) => t.name);
-  const twice = names.find((n, i) => names.indexOf(n) !== i);
-  if (twice !== undefined) return no('Invalid', `two targets are named "${twice}"; names of targets must differ`, true);
+  if (lifecycle.why === 'SwitchedOff')
+    return no('SwitchedOff', "mode is Off in Harbinger's configuration: nothing is pulled and nobody is held");
   if (lifecycle.why === 'Inactive')
     return no(
       'Suspended',
       'the Workload of the gang is not active (spec.active is false); its images are not held until it is queued again',
     );
   if (lifecycle.why === 'OptedOut') return no('Finished', 'the gang is not, or no longer, opted in; its images are not held');
-  if (!lifecycle.keep) {
-    const why =
-      gang === undefined && prewarm.spec.gangRef !== undefined ? 'the gang has no Workload any more' : 'the gang has its images';
-    return no('Finished', `${why}; they are no longer held`);
-  }
-  if (lifecycle.why === 'Suspended') return no('Suspended', 'spec.suspend is true: nothing new is pulled');
-  return undefined;
+  if (!lifecycle.keep) return no('Finished', `${whyFinished(prewarm, gang)}; they are no longer held`);
+  const missing = record.targets.some((t) => t.images.some((i) => i.resolved === undefined)) || !allWarm(snapshot);
+  return lifecycle.why === 'Suspended' && missing
+    ? no('Suspended', 'spec.suspend is true: nothing new is pulled; what is warm stays so')
+    : undefined;
+}
+
+function whyFinished({ spec: { gangRef } }: PrewarmSnapshot['prewarm'], gang: PrewarmSnapshot['gang']): string {
+  if (gangRef === undefined) return 'the images were warm once and retain is Never';
+  return gang === undefined ? 'the gang has no Workload any more' : 'the gang has its images';
 }
 
 function images({ targets }: RecordUpdate, lookups: PrewarmSnapshot['lookups']): Verdict | undefined {
@@ -152,13 +163,15 @@ function deadline({ progress }: PrewarmSnapshot, { why }: Lifecycle): Verdict | 
   );
 }
 
-function pulls(progress: Progress | undefined, lifecycle: Lifecycle, snapshot: PrewarmSnapshot): Verdict {
+function pulls(snapshot: PrewarmSnapshot, lifecycle: Lifecycle, rates: Rates): Verdict {
+  const { progress } = snapshot;
   if (progress === undefined) return no('Pending', 'waiting for the first plan');
   const count = `${progress.warm}/${progress.desired} nodes warm`;
   return (
     lost(progress, count) ??
     stuck(progress, count) ??
     queued(lifecycle, snapshot) ??
+    observed(lifecycle, snapshot, rates) ??
     waits(progress, { lifecycle, count }) ??
     no('PullingImages', pullingMessage(progress, count))
   );
@@ -188,6 +201,14 @@ function queued({ why }: Lifecycle, { gang }: PrewarmSnapshot): Verdict | undefi
   // In powers of two: exact numbers would change, and be written, for every gang behind each one that leaves.
   const ahead = 2 ** Math.floor(Math.log2(Math.max(1, gang?.position ?? 1)));
   return no('QueuePosition', `at least ${ahead} gangs of the queue are ahead; pulls begin nearer to its head`);
+}
+
+/** What would be done in mode On, so that a trial shows nodes and times without a byte on the wire. */
+function observed({ why }: Lifecycle, { progress, prewarm, concurrency }: PrewarmSnapshot, rates: Rates): Verdict | undefined {
+  if (why !== 'Observing' || progress === undefined) return undefined;
+  const needs = formatDuration(remainingMs(wholeWork(prewarm.status, progress, concurrency), rates));
+  const would = `${progress.desired} nodes would be warm about ${needs} after the first pull`;
+  return no('Observing', `mode is Observe in Harbinger's configuration: nothing is pulled and nobody is held; ${would}`);
 }
 
 function waits({ pulling, pending, waitsFor }: Progress, at: { lifecycle: Lifecycle; count: string }): Verdict | undefined {

@@ -1,9 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { EnginePort } from '../../../src/preheat/backends/daemonset/engine.js';
-import { Engine, engineSteps } from '../../../src/preheat/backends/daemonset/engine.js';
+import { Engine } from '../../../src/preheat/backends/daemonset/engine.js';
 import { pullerManifest, pullerSetName } from '../../../src/preheat/backends/daemonset/manifest.js';
 import { projectPullerPod, projectPullerSet } from '../../../src/preheat/backends/daemonset/project.js';
+import { engineSteps } from '../../../src/preheat/backends/daemonset/steps.js';
 import type { Plan } from '../../../src/preheat/planner.js';
 import type { PullerSet } from '../../../src/preheat/world.js';
 import { puller } from './fixtures.js';
@@ -31,8 +32,8 @@ describe('the DaemonSet of a puller', () => {
       startupProbe: { exec: { command: ['/puller', 'check', '/image'] } },
     });
   });
-  test('asks for no resources: 10m CPU kept a whole-node gang out for good', () =>
-    expect(spec.containers[0]).not.toHaveProperty('resources'));
+  test('asks for no resources, and leaves a LimitRange none to fill in: 10m CPU kept a whole-node gang out for good', () =>
+    expect(spec.containers[0]).toMatchObject({ resources: { requests: { cpu: '0', memory: '0' } } }));
   test('fits the restricted profile and has no token', () => {
     expect(spec).toMatchObject({
       automountServiceAccountToken: false,
@@ -144,7 +145,7 @@ describe('the engine', () => {
     errors: Map<string, Error>;
     stored: { image: string | undefined };
   }
-  const rig = (): Rig => {
+  const rig = (fallsBack = false): Rig => {
     const [calls, failed, errors] = [[] as string[], [] as string[], new Map<string, Error>()];
     const kept = { image: puller().image as string | undefined };
     const call = (what: string, set: string): Promise<unknown> => {
@@ -157,6 +158,7 @@ describe('the engine', () => {
       update: ({ metadata }) => call('update', metadata.name),
       delete: ({ name }) => call('delete', name),
       storedImage: () => kept.image,
+      fallsBack: () => fallsBack,
       refusal: (error) => ((error as Error).message.startsWith('422') ? (error as Error).message : undefined),
       failed: ({ set, retryInMs }) => failed.push(`${set} ${retryInMs}`),
     };
@@ -170,8 +172,8 @@ describe('the engine', () => {
   test('edits one set no more than once a second, and says when the rest is due', async () => {
     const { engine, calls } = rig();
     expect(await engine.run(create, 1_000)).toBeUndefined();
-    expect(await engine.run(update, 1_400)).toBe(600);
-    expect(await engine.run(update, 2_000)).toBeUndefined();
+    expect(await engine.run(update, 1_400)).toBe(604);
+    expect(await engine.run(update, 2_004)).toBeUndefined();
     expect(calls).toEqual([`create ${A}`, `update ${A}`]);
   });
   test('is not blocked by a clock that was set back', async () => {
@@ -186,7 +188,7 @@ describe('the engine', () => {
     errors.set(A, new Error('422 Not_Valid'));
     expect(await engine.run([...create, ...remove], 1_000)).toBe(5_000);
     expect(calls).toEqual([`create ${A}`, `delete ${B}`]);
-    expect(failed).toEqual([`${A} 5000`]);
+    expect(failed).toEqual([`harbinger-system/${A} 5000`]);
     expect([...engine.refused(1_000)]).toEqual([[puller().hash, '422 Not_Valid']]);
     expect([...engine.refused(5_999)]).toHaveLength(1);
     expect([...engine.refused(6_000)]).toEqual([]);

@@ -16,6 +16,7 @@ export function puller(letter = 'a', options: Parameters<typeof pullerOf>[1] & {
 
 /** A puller Pod that proves its image warm, changed as a test needs it. */
 export const pod = (change: Partial<PullerPod> = {}): PullerPod => ({
+  namespace: 'harbinger-system',
   name: 'puller-x-1',
   uid: 'p1',
   hash: puller().hash,

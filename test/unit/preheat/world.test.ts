@@ -8,6 +8,7 @@ import { image, pod, puller, T0, waiting } from './fixtures.js';
 
 const RATES = { assumedPullMiBPerSecond: 50, minDeadlineSeconds: 600 };
 const set = (change: Partial<PullerSet> = {}): PullerSet => ({
+  namespace: 'harbinger-system',
   name: 'puller-x',
   uid: 'ds',
   resourceVersion: '1',
@@ -15,12 +16,18 @@ const set = (change: Partial<PullerSet> = {}): PullerSet => ({
   image: image(),
   program: 'p',
   pullSecrets: [],
+  shard: 0,
+  method: 'ImageVolume',
+  serviceAccountName: 'harbinger-puller',
+  owners: [],
+  harmless: true,
   nodes: ['n1'],
   deleting: false,
   ...change,
 });
 const stateOf = (change: Partial<WorldInput> = {}, at = 'n1'): PullState | undefined =>
   buildWorld({
+    namespace: 'harbinger-system',
     nodes: [node('n1'), node('n2')],
     sets: [set()],
     pods: [],
@@ -86,7 +93,7 @@ describe('where an image stands', () => {
     else expect(state).toMatchObject(expected);
   });
   test('why no Pod comes is told in the words of the DaemonSet controller', () => {
-    const state = stateOf({ missingForMs: () => 60_000, rejections: new Map([['puller-x', 'FailedCreate: exceeded quota']]) });
+    const state = stateOf({ missingForMs: () => 60_000, rejections: new Map([['harbinger-system/puller-x', 'FailedCreate: exceeded quota']]) });
     expect(state?.message).toContain('FailedCreate: exceeded quota');
   });
 });

@@ -1,73 +1,19 @@
-import type { Plan } from '../../planner.js';
-import type { PullerSet } from '../../world.js';
-import type { DaemonSet, ManifestOptions } from './manifest.js';
-import { pullerManifest, pullerSetName } from './manifest.js';
-
-type Grant = Plan['grants'] extends Map<string, infer G> ? G : never;
-
-/** One change to the DaemonSets of pullers. */
-export type EngineStep =
-  | { do: 'create' | 'update'; hash: string; object: DaemonSet; image: string }
-  | { do: 'delete'; set: { name: string; uid: string } };
-
-export interface StepOptions extends ManifestOptions {
-  /** Whether all pulls of an image failed and nothing of it is under way, so that making its Pods anew costs nothing. */
-  idle?: (hash: string) => boolean;
-}
-
-/**
- * The steps from the sets that exist to those that the plan wants: the union of all grants, nothing else. Level-triggered and
- * pure: a set that nobody wants goes, one that was edited by hand is put right.
- */
-export function engineSteps(grants: Plan['grants'], sets: readonly PullerSet[], options: StepOptions): EngineStep[] {
-  const byHash = new Map(sets.map((s) => [s.hash, s]));
-  const steps: EngineStep[] = [];
-  for (const grant of grants.values()) {
-    const step = stepFor(grant, byHash.get(grant.puller.hash), options);
-    if (step !== undefined) steps.push(step);
-  }
-  for (const set of sets) {
-    // A set of another name with our label is a stranger's or an older version's: nobody wants it either.
-    const wanted = grants.get(set.hash)?.puller;
-    if (!set.deleting && (wanted === undefined || pullerSetName(wanted) !== set.name)) steps.push({ do: 'delete', set });
-  }
-  return steps;
-}
-
-function stepFor({ puller, nodes }: Grant, existing: PullerSet | undefined, options: StepOptions): EngineStep | undefined {
-  if (existing?.deleting === true) return undefined;
-  // Pods keep the secrets they were made with: where all of them fail, only new ones can do better.
-  if (existing !== undefined && !sameSecrets(existing, options) && options.idle?.(puller.hash) === true)
-    return { do: 'delete', set: existing };
-  if (existing !== undefined && asWanted(existing, { image: puller.image, nodes, options })) return undefined;
-  return {
-    do: existing === undefined ? 'create' : 'update',
-    hash: puller.hash,
-    object: pullerManifest(puller, nodes, options),
-    image: puller.image,
-  };
-}
-
-function asWanted(
-  set: PullerSet,
-  { image, nodes, options }: { image: string; nodes: ReadonlySet<string>; options: ManifestOptions },
-): boolean {
-  const sameNodes = set.nodes.length === nodes.size && set.nodes.every((n) => nodes.has(n));
-  return sameNodes && set.image === image && set.program === options.program && sameSecrets(set, options);
-}
-
-function sameSecrets(set: PullerSet, { pullSecrets = [] }: ManifestOptions): boolean {
-  return set.pullSecrets.length === pullSecrets.length && set.pullSecrets.every((name, i) => name === pullSecrets[i]);
-}
+import type { DaemonSet } from './manifest.js';
+import type { EngineStep } from './steps.js';
 
 export interface EnginePort {
   create(object: DaemonSet): Promise<unknown>;
   update(object: DaemonSet): Promise<unknown>;
-  delete(set: { name: string; uid: string }): Promise<unknown>;
-  /** Reads the reference of the image volume from what the API server stored. */
+  delete(set: { namespace: string; name: string; uid: string }): Promise<unknown>;
+  /** Reads the reference of the image to be warmed from what the API server stored. */
   storedImage(object: unknown): string | undefined;
-  /** Why the API server will not have what was sent, in its words; undefined for a failure that may pass by itself. */
-  refusal(error: unknown): string | undefined;
+  /**
+   * Why the API server will not have what was sent, in its words; undefined for a failure that may pass by itself.
+   * @param failure how many attempts in a row have failed, this one among them
+   */
+  refusal(error: unknown, failure: { step: EngineStep; failures: number }): string | undefined;
+  /** Whether sets are to be made without image volumes where the API server drops them. */
+  fallsBack(): boolean;
   /** Hears of every step that failed, for the log. */
   failed(failure: { set: string; error: unknown; retryInMs: number }): void;
 }
@@ -81,19 +27,23 @@ interface Trouble {
   refusal: string | undefined;
 }
 
-/** Shortest time between two edits of one set, ms: each edit is a ControllerRevision and a walk over all nodes. */
+/** Shortest time between two edits of one set, ms: each edit is a ControllerRevision and a walk over all nodes, so more for more nodes. */
 const EDIT_INTERVAL_MS = 1_000;
+const EDIT_INTERVAL_PER_NODE_MS = 4;
 /** First and longest pause before a set is tried again, ms: what was refused needs a person, what failed only time. */
 const PAUSE_MS = { refused: [5_000, 300_000], failed: [1_000, 60_000] } as const;
 
 /** Carries out steps, not faster than the DaemonSet controller should be asked to follow. Each set fails for itself alone. */
 export class Engine {
   readonly #port: EnginePort;
-  readonly #edited = new Map<string, number>();
-  /** By name of the set; gone with the next success. */
+  /** By `namespace/name` of the set. */
+  readonly #edited = new Map<string, { at: number; nodes: number }>();
+  /** By `namespace/name` of the set; gone with the next success. */
   readonly #troubles = new Map<string, Trouble>();
   /** Why pullers cannot be made on this cluster; undefined when they can. */
   problem: string | undefined;
+  /** The API server was seen to leave image volumes out. Learnt anew after a restart, since it may have been upgraded meanwhile. */
+  dropsImageVolumes = false;
 
   constructor(port: EnginePort) {
     this.#port = port;
@@ -114,6 +64,7 @@ export class Engine {
   async run(steps: readonly EngineStep[], now: number): Promise<number | undefined> {
     this.#forget(steps, now);
     const waits: number[] = [];
+    const keptVolumes = !this.dropsImageVolumes;
     for (const step of steps) {
       const wait = this.#waitFor(step, now);
       if (wait > 0) waits.push(wait);
@@ -121,6 +72,8 @@ export class Engine {
     }
     // A refused set is granted nothing, so no step stands for it; its next attempt needs a plan all the same.
     waits.push(...[...this.#troubles.values()].map((t) => t.delayMs - Math.max(0, now - t.at)));
+    // What was just learnt asks for other steps at once.
+    if (keptVolumes && this.dropsImageVolumes && this.#port.fallsBack()) waits.push(0);
     return waits.length === 0 ? undefined : Math.min(...waits);
   }
 
@@ -133,7 +86,8 @@ export class Engine {
   #waitFor(step: EngineStep, now: number): number {
     const [trouble, edited] = [this.#troubles.get(nameOf(step)), this.#edited.get(nameOf(step))];
     const pause = trouble === undefined ? 0 : left(trouble.at, trouble.delayMs, now);
-    return step.do === 'update' && edited !== undefined ? Math.max(pause, left(edited, EDIT_INTERVAL_MS, now)) : pause;
+    if (step.do !== 'update' || edited === undefined) return pause;
+    return Math.max(pause, left(edited.at, EDIT_INTERVAL_MS + EDIT_INTERVAL_PER_NODE_MS * edited.nodes, now));
   }
 
   async #try(step: EngineStep, now: number): Promise<void> {
@@ -142,8 +96,8 @@ export class Engine {
       await this.#step(step, now);
       this.#troubles.delete(name);
     } catch (error) {
-      const refusal = error instanceof Unkept ? error.message : this.#port.refusal(error);
       const failures = (this.#troubles.get(name)?.failures ?? 0) + 1;
+      const refusal = error instanceof Unkept ? error.message : this.#port.refusal(error, { step, failures });
       const delayMs = pauseMs(error, { failures, refused: refusal !== undefined });
       this.#troubles.set(name, { hash: step.do === 'delete' ? undefined : step.hash, at: now, delayMs, failures, refusal });
       this.#port.failed({ set: name, error, retryInMs: delayMs });
@@ -157,13 +111,16 @@ export class Engine {
       await this.#port.delete(step.set);
       return;
     }
-    this.#edited.set(name, now);
+    const { nodes } = step;
+    this.#edited.set(name, { at: now, nodes });
     const stored = await (step.do === 'create' ? this.#port.create(step.object) : this.#port.update(step.object));
     // An API server without image volumes drops the field without a word: the Pods would run and prove nothing.
+    const kept = this.#port.storedImage(stored) === step.image;
+    if (!kept) this.dropsImageVolumes = true;
     this.problem =
-      this.#port.storedImage(stored) === step.image
+      kept || this.#port.fallsBack()
         ? undefined
-        : `the API server does not keep image volumes (DaemonSet ${name}): Kubernetes 1.35 or newer, or the feature gate ImageVolume, is needed`;
+        : `the API server does not keep image volumes (DaemonSet ${name}): Kubernetes 1.35 or newer, the feature gate ImageVolume, or pullers.method Auto or Container is needed`;
     if (this.problem !== undefined) throw new Unkept(this.problem);
   }
 }
@@ -174,7 +131,8 @@ class Unkept extends Error {
 }
 
 function nameOf(step: EngineStep): string {
-  return step.do === 'delete' ? step.set.name : step.object.metadata.name;
+  const { namespace, name } = step.do === 'delete' ? step.set : step.object.metadata;
+  return `${namespace ?? ''}/${name}`;
 }
 
 /** What is left of a pause. A clock that was set back must not block until it has caught up. */

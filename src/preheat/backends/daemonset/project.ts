@@ -4,17 +4,13 @@ import { LABEL } from '../../../api/names.js';
 import type { KubeObject } from '../../../api/object.js';
 import type { ContainerState, PullerPod } from '../../evidence.js';
 import type { PullerSet } from '../../world.js';
-import { IMAGE_VOLUME } from './manifest.js';
+import { TENANT_ACCOUNT } from './manifest.js';
+import { isHarmless, warmingOf } from './shape.js';
 
 function nodeNames(spec: Json): string[] {
   const required = at(spec, 'affinity', 'nodeAffinity', 'requiredDuringSchedulingIgnoredDuringExecution');
   const fields = records(required['nodeSelectorTerms']).flatMap((term) => records(term['matchFields']));
   return fields.flatMap((f) => list(f['values']) ?? []).filter((v) => typeof v === 'string');
-}
-
-function imageOf(spec: Json): string | undefined {
-  const volume = records(spec['volumes']).find((v) => v['name'] === IMAGE_VOLUME);
-  return string(at(volume, 'image')['reference']);
 }
 
 function controllerUid(raw: KubeObject): string | undefined {
@@ -26,16 +22,18 @@ export function projectPullerPod(raw: KubeObject): PullerPod {
   const { metadata } = raw;
   const [spec, status] = [at(raw, 'spec'), at(raw, 'status')];
   const [container] = records(status['containerStatuses']);
+  const [init] = records(status['initContainerStatuses']);
   const gates = records(spec['schedulingGates']).map((g) => string(g['name']) ?? '');
   const unplaced = records(status['conditions']).find((c) => c['type'] === 'PodScheduled' && c['status'] === 'False');
   return present<PullerPod>({
+    namespace: metadata.namespace ?? '',
     name: metadata.name,
     uid: metadata.uid ?? '',
     hash: metadata.labels?.[LABEL.puller] ?? '',
     ownerUid: controllerUid(raw),
     // Until it is bound, a daemon Pod names its node in the affinity that its controller wrote.
     node: string(spec['nodeName']) ?? nodeNames(spec)[0] ?? '',
-    image: imageOf(spec),
+    image: warmingOf(spec).image,
     createdAt: time(metadata.creationTimestamp) ?? 0,
     deleting: metadata.deletionTimestamp !== undefined,
     phase: string(status['phase']) ?? 'Pending',
@@ -43,12 +41,15 @@ export function projectPullerPod(raw: KubeObject): PullerPod {
     message: string(status['message']),
     gates,
     unschedulable: gates.length > 0 ? undefined : string(unplaced?.['message']),
-    container: container === undefined ? undefined : containerState(container),
+    container: container === undefined ? undefined : containerState(container, init),
   });
 }
 
-function containerState(container: Json): ContainerState {
-  const { running, waiting, terminated } = at(container, 'state');
+/** @param init of the method Container: where our program cannot be pulled, the container only says that it waits for that */
+function containerState(container: Json, init: Json | undefined): ContainerState {
+  const { running, waiting: own, terminated } = at(container, 'state');
+  const before = record(at(init, 'state')['waiting']);
+  const waiting = record(own) === undefined ? undefined : { ...at(own), ...before };
   const last = at(container, 'lastState', 'terminated');
   const restarts = number(container['restartCount']) ?? 0;
   return present<ContainerState>({
@@ -58,7 +59,7 @@ function containerState(container: Json): ContainerState {
       record(running) !== undefined || restarts > 0 || [at(terminated), last].some((t) => time(t['startedAt']) !== undefined),
     restarts,
     runningSince: record(running) === undefined ? undefined : (time(at(running)['startedAt']) ?? 0),
-    waiting: record(waiting) === undefined ? undefined : waitingState(at(waiting)),
+    waiting: waiting === undefined ? undefined : waitingState(waiting),
     lastMessage: string(last['message']) ?? string(last['reason']),
   });
 }
@@ -71,15 +72,22 @@ function waitingState(waiting: Json): { reason: string; message: string } {
 export function projectPullerSet(raw: KubeObject): PullerSet {
   const spec = at(raw, 'spec', 'template', 'spec');
   const { metadata } = raw;
+  const { image = '', method } = warmingOf(spec);
   return present<PullerSet>({
+    namespace: metadata.namespace ?? '',
     name: metadata.name,
     uid: metadata.uid ?? '',
     resourceVersion: metadata.resourceVersion ?? '',
     hash: metadata.labels?.[LABEL.puller] ?? '',
-    image: imageOf(spec) ?? '',
+    shard: Number(metadata.labels?.[LABEL.pullerShard] ?? 0),
+    image,
+    method,
     runtimeClassName: string(spec['runtimeClassName']),
-    program: string(records(spec['containers'])[0]?.['image']) ?? '',
+    program: string(records(spec[method === 'Container' ? 'initContainers' : 'containers'])[0]?.['image']) ?? '',
     pullSecrets: records(spec['imagePullSecrets']).map((s) => string(s['name']) ?? ''),
+    serviceAccountName: string(spec['serviceAccountName']) ?? TENANT_ACCOUNT,
+    owners: (metadata.ownerReferences ?? []).map((o) => o.uid),
+    harmless: isHarmless(spec),
     nodes: nodeNames(spec),
     deleting: metadata.deletionTimestamp !== undefined,
   });

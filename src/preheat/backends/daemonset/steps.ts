@@ -1,0 +1,97 @@
+import type { OwnerReference } from '../../../api/object.js';
+import { isOurs } from '../../ownership.js';
+import type { Plan } from '../../planner.js';
+import type { Puller } from '../../puller.js';
+import type { PullerSet } from '../../world.js';
+import type { DaemonSet, ManifestOptions } from './manifest.js';
+import { pullerManifest, pullerSetName } from './manifest.js';
+import type { Shard } from './shards.js';
+import { shardsOf } from './shards.js';
+
+/** One change to the DaemonSets of pullers. */
+export type EngineStep =
+  | { do: 'create' | 'update'; hash: string; object: DaemonSet; image: string; nodes: number }
+  | { do: 'delete'; set: { namespace: string; name: string; uid: string } };
+
+export interface StepOptions extends ManifestOptions {
+  /** Whether all pulls of an image failed and nothing of it is under way, so that making its Pods anew costs nothing. */
+  idle?: (hash: string) => boolean;
+  /** ImagePrewarms that want a puller of a tenant, by hash. */
+  owners?: ReadonlyMap<string, readonly OwnerReference[]>;
+}
+
+/**
+ * The steps from the sets that exist to those that the plan wants: the union of all grants, nothing else. Level-triggered and
+ * pure: a set that nobody wants goes, one that was edited by hand is put right. What is not ours is not looked at.
+ */
+export function engineSteps(grants: Plan['grants'], sets: readonly PullerSet[], options: StepOptions): EngineStep[] {
+  const byHash = new Map<string, PullerSet[]>();
+  const ours = sets.filter((s) => isOurs(s, options.namespace));
+  for (const set of ours) byHash.set(set.hash, [...(byHash.get(set.hash) ?? []), set]);
+  const steps: EngineStep[] = [];
+  const wanted = new Set<string>();
+  for (const { puller, nodes } of grants.values()) {
+    const homes = (byHash.get(puller.hash) ?? []).filter((s) => s.name === pullerSetName(puller, s.shard));
+    for (const shard of shardsOf(nodes, homes)) {
+      wanted.add(`${placeOf(puller, options)}/${pullerSetName(puller, shard.index)}`);
+      const step = stepFor(puller, shard, options);
+      if (step !== undefined) steps.push(step);
+    }
+  }
+  for (const set of ours) {
+    // A set of another name with our label is a stranger's or an older version's: nobody wants it either.
+    if (!set.deleting && !wanted.has(`${set.namespace}/${set.name}`)) steps.push({ do: 'delete', set });
+  }
+  return steps;
+}
+
+function placeOf({ tenant }: Puller, options: StepOptions): string {
+  return tenant?.namespace ?? options.namespace;
+}
+
+function stepFor(puller: Puller, { index, nodes, set }: Shard, options: StepOptions): EngineStep | undefined {
+  if (set?.deleting === true) return undefined;
+  if (set !== undefined && needsNewPods(puller, set, options)) return { do: 'delete', set };
+  const owners = puller.tenant === undefined ? [] : (options.owners?.get(puller.hash) ?? []);
+  if (set !== undefined && asWanted(set, { puller, nodes, owners, options })) return undefined;
+  const object = pullerManifest(puller, nodes, options, { shard: index, owners });
+  // In a tenant's namespace a set of this name that is not the one we know must not be taken over.
+  if (set !== undefined && puller.tenant !== undefined) object.metadata.uid = set.uid;
+  return { do: set === undefined ? 'create' : 'update', hash: puller.hash, object, image: puller.image, nodes: nodes.size };
+}
+
+/** Pods keep what they were made with: where all of them fail, or were made without the image, only new ones can do better. */
+function needsNewPods(puller: Puller, set: PullerSet, options: StepOptions): boolean {
+  const method = options.method ?? 'ImageVolume';
+  if (set.method !== method && set.image === '') return true;
+  const changed = set.method !== method || !sameSecrets(set, secretsOf(puller, options));
+  return changed && options.idle?.(puller.hash) === true;
+}
+
+interface Wanted {
+  puller: Puller;
+  nodes: ReadonlySet<string>;
+  owners: readonly OwnerReference[];
+  options: StepOptions;
+}
+
+function asWanted(set: PullerSet, { puller, nodes, owners, options }: Wanted): boolean {
+  return (
+    set.nodes.length === nodes.size &&
+    set.nodes.every((n) => nodes.has(n)) &&
+    set.image === puller.image &&
+    set.program === options.program &&
+    set.method === (options.method ?? 'ImageVolume') &&
+    sameSecrets(set, secretsOf(puller, options)) &&
+    // One too many does no harm: garbage collection takes those away that are gone.
+    owners.every((o) => set.owners.includes(o.uid))
+  );
+}
+
+function secretsOf({ tenant }: Puller, { pullSecrets = [] }: ManifestOptions): readonly string[] {
+  return tenant?.secrets ?? pullSecrets;
+}
+
+function sameSecrets(set: PullerSet, secrets: readonly string[]): boolean {
+  return set.pullSecrets.length === secrets.length && set.pullSecrets.every((name, i) => name === secrets[i]);
+}
