@@ -1,4 +1,6 @@
-import { at, records, string, stringMap, time } from '../api/json.js';
+import { parseDuration } from '../api/duration.js';
+import type { Json } from '../api/json.js';
+import { at, number, records, string, stringMap, time } from '../api/json.js';
 import { ANNOTATION } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
 
@@ -11,9 +13,12 @@ export interface HoldView {
   finished: boolean;
   /** `spec.active`; an inactive Workload is not queued. */
   active: boolean;
-  checks: { name: string; state: string; message: string }[];
+  /** `retries`: how often the check sent the gang back to its queue; absent for never. */
+  checks: { name: string; state: string; message: string; retries?: number }[];
   /** Epoch ms of the stamped deadline, absent if the annotation is absent or is not a time. */
   deadline?: number;
+  /** What the Workload itself says in annotation prewarm-hold, ms: nothing is nearer. */
+  holdMs?: number;
 }
 
 /** Longest hold that a stamp can ask for: the annotation is writable by whoever may edit the Workload. Equals the API's bound. */
@@ -28,19 +33,28 @@ export function holdView(workload: KubeObject & Record<string, unknown>): HoldVi
   const condition = (type: string) => conditions.find((c) => c['type'] === type && c['status'] === 'True');
   const reserved = condition('QuotaReserved');
   const reservedAt = reserved === undefined ? undefined : (time(reserved['lastTransitionTime']) ?? 0);
-  const deadline = time(stringMap(workload.metadata.annotations)[ANNOTATION.holdDeadline]);
+  const annotations = stringMap(workload.metadata.annotations);
+  const deadline = time(annotations[ANNOTATION.holdDeadline]);
+  const holdMs = parseDuration(annotations[ANNOTATION.prewarmHold] ?? '');
   return {
     ...(reservedAt === undefined ? {} : { reservedAt }),
     admitted: condition('Admitted') !== undefined,
     evicted: condition('Evicted') !== undefined,
     finished: condition('Finished') !== undefined,
     active: at(workload, 'spec')['active'] !== false,
-    checks: records(status['admissionChecks']).map((c) => ({
-      name: string(c['name']) ?? '',
-      state: string(c['state']) ?? '',
-      message: string(c['message']) ?? '',
-    })),
+    checks: records(status['admissionChecks']).map(checkView),
     ...(deadline === undefined ? {} : { deadline }),
+    ...(holdMs === undefined ? {} : { holdMs }),
+  };
+}
+
+function checkView(check: Json): HoldView['checks'][number] {
+  const retries = number(check['retryCount']);
+  return {
+    name: string(check['name']) ?? '',
+    state: string(check['state']) ?? '',
+    message: string(check['message']) ?? '',
+    ...(retries === undefined ? {} : { retries }),
   };
 }
 
@@ -65,16 +79,23 @@ export function validDeadline(view: HoldView): number | undefined {
  * controller is dead (promise P5). Undefined: there is no hold.
  * @param now epoch ms
  * @param options.unstampedHoldMs how long a hold may last for which nobody stamped a deadline
+ * @param options.seenForMs how long the caller has seen this very hold, by a clock that is never set: a wall clock that goes back
+ * must not lengthen it
  */
 export function expireHold(
   view: HoldView,
   checkNames: ReadonlySet<string>,
   now: number,
-  options: { unstampedHoldMs: number },
+  { unstampedHoldMs, seenForMs = 0 }: { unstampedHoldMs: number; seenForMs?: number },
 ): HoldEnd | undefined {
   if (heldChecks(view, checkNames).length === 0) return undefined;
+  const reservedAt = view.reservedAt ?? 0;
   const stamped = validDeadline(view);
-  const end = stamped ?? (view.reservedAt ?? 0) + options.unstampedHoldMs;
-  if (now < end) return { waitUntil: end };
+  const length = Math.min(
+    stamped === undefined ? unstampedHoldMs : stamped - reservedAt,
+    view.holdMs ?? Number.POSITIVE_INFINITY,
+  );
+  const left = Math.min(reservedAt + length - now, length - seenForMs);
+  if (left > 0) return { waitUntil: now + left };
   return { release: stamped === undefined ? 'Unstamped' : 'DeadlineExceeded' };
 }

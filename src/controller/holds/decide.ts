@@ -3,6 +3,7 @@ import type { HoldView } from '../../gangs/hold.js';
 import { validDeadline } from '../../gangs/hold.js';
 import { isEnough } from './enough.js';
 import type { OptIn } from '../../gangs/opt-in.js';
+import type { CheckParameters } from './parameters.js';
 
 /** What is known of the images of a gang; absent where there is no ImagePrewarm (yet). */
 export interface Warmth {
@@ -19,7 +20,11 @@ export interface Warmth {
   reason: string;
   /** Estimated completion, epoch ms. */
   eta?: number | undefined;
+  /** The node that keeps the others waiting, and why. */
+  slowest?: string | undefined;
 }
+
+type Check = HoldView['checks'][number];
 
 export interface CheckSnapshot {
   view: HoldView;
@@ -29,15 +34,17 @@ export interface CheckSnapshot {
   hasImages: boolean;
   warmth?: Warmth | undefined;
   /** Our checks by name, with their parameters. */
-  checks: ReadonlyMap<string, { defaultHoldMs: number; minWarmPercent: number }>;
+  checks: ReadonlyMap<string, CheckParameters>;
   /** Only mode On holds; in Observe and Off every check is answered at once. */
   mode: 'On' | 'Observe' | 'Off';
 }
 
 export interface CheckWrite {
   name: string;
-  state: 'Ready' | 'Pending';
+  state: 'Ready' | 'Pending' | 'Retry';
   message: string;
+  /** With Retry: Kueue reserves no quota for the gang for so long. */
+  requeueAfterMs?: number;
   /** The state changes too, so lastTransitionTime moves. */
   transition: boolean;
 }
@@ -51,8 +58,9 @@ export interface CheckDecision {
 }
 
 interface Answer {
-  state: 'Ready' | 'Pending';
+  state: CheckWrite['state'];
   message: string;
+  requeueAfterMs?: number;
   stamp?: number;
   after?: number;
 }
@@ -71,9 +79,9 @@ export function decideCheck(snapshot: CheckSnapshot, now: number): CheckDecision
   if (view.evicted && view.reservedAt !== undefined) return { writes: [] };
   const answers = view.checks.flatMap((check) => {
     const parameters = snapshot.checks.get(check.name);
-    // Retry and Rejected are never ours: somebody decided by hand.
+    // What says Retry or Rejected is Kueue's to act on, whoever wrote it.
     if (parameters === undefined || (check.state !== 'Pending' && check.state !== 'Ready')) return [];
-    return [{ check, answer: answerOf(snapshot, parameters, { now, ready: check.state === 'Ready' }) }];
+    return [{ check, answer: answerOf(snapshot, parameters, { now, check }) }];
   });
   return {
     ...earliest(
@@ -89,10 +97,10 @@ export function decideCheck(snapshot: CheckSnapshot, now: number): CheckDecision
 }
 
 /** Nothing while the state stays Ready: its message told why, and what came later changes nothing. */
-function writeOf(check: HoldView['checks'][number], { state, message }: Answer): CheckWrite[] {
+function writeOf(check: Check, { state, message, requeueAfterMs }: Answer): CheckWrite[] {
   const transition = state !== check.state;
   if (!transition && (state === 'Ready' || message === check.message)) return [];
-  return [{ name: check.name, state, message, transition }];
+  return [{ name: check.name, state, message, transition, ...(requeueAfterMs === undefined ? {} : { requeueAfterMs }) }];
 }
 
 function earliest<K extends string>(key: K, values: readonly (number | undefined)[]): { [P in K]?: number } {
@@ -100,23 +108,29 @@ function earliest<K extends string>(key: K, values: readonly (number | undefined
   return known.length === 0 ? {} : ({ [key]: Math.min(...known) } as { [P in K]?: number });
 }
 
-type Parameters = { defaultHoldMs: number; minWarmPercent: number };
-
-function answerOf(snapshot: CheckSnapshot, parameters: Parameters, at: { now: number; ready: boolean }): Answer {
-  const { view, optIn, mode, hasImages } = snapshot;
-  const problems = optIn.problems.length === 0 ? '' : ` (${optIn.problems.join('; ')})`;
-  if (mode !== 'On') return { state: 'Ready', message: `Harbinger is in mode ${mode} and holds nothing` };
-  if (!optIn.optedIn) return { state: 'Ready', message: `not opted in to prewarming${problems}` };
-  if (!hasImages) return { state: 'Ready', message: 'no container of the gang pulls an image' };
+function answerOf(snapshot: CheckSnapshot, parameters: CheckParameters, at: { now: number; check: Check }): Answer {
+  const { view, optIn } = snapshot;
+  const problems = problemsOf(optIn);
+  const never = neverHeld(snapshot);
+  if (never !== undefined) return { state: 'Ready', message: never };
   const warm = warmAnswer(snapshot.warmth, parameters.minWarmPercent);
   if (warm !== undefined) return warm;
   if (view.reservedAt === undefined) return { state: 'Pending', message: progressMessage(snapshot.warmth, at.now) + problems };
   // With quota reserved nothing that was let go is taken back: the gang may be starting.
-  if (at.ready) return { state: 'Ready', message: '' };
-  return heldAnswer(snapshot, parameters, at.now);
+  if (at.check.state === 'Ready') return { state: 'Ready', message: '' };
+  return heldAnswer(snapshot, parameters, at);
 }
 
-function warmAnswer(warmth: Warmth | undefined, minWarmPercent: number): Answer | undefined {
+const problemsOf = ({ problems }: OptIn): string => (problems.length === 0 ? '' : ` (${problems.join('; ')})`);
+
+/** Why nothing keeps a gang from starting whatever is warm, undefined where its images count. */
+export function neverHeld({ mode, optIn, hasImages }: Pick<CheckSnapshot, 'mode' | 'optIn' | 'hasImages'>): string | undefined {
+  if (mode !== 'On') return `Harbinger is in mode ${mode} and holds nothing`;
+  if (!optIn.optedIn) return `not opted in to prewarming${problemsOf(optIn)}`;
+  return hasImages ? undefined : 'no container of the gang pulls an image';
+}
+
+export function warmAnswer(warmth: Warmth | undefined, minWarmPercent: number): Answer | undefined {
   if (warmth === undefined) return undefined;
   const { ready, current, warm, desired } = warmth;
   return current && (ready || isEnough(warmth, minWarmPercent))
@@ -125,27 +139,51 @@ function warmAnswer(warmth: Warmth | undefined, minWarmPercent: number): Answer 
 }
 
 /** Quota is reserved and the images are not warm: GPUs stand idle from now on, so every wait has to be justified. */
-function heldAnswer(snapshot: CheckSnapshot, parameters: Parameters, now: number): Answer {
-  const { view, warmth, optIn } = snapshot;
+function heldAnswer(snapshot: CheckSnapshot, parameters: CheckParameters, at: { now: number; check: Check }): Answer {
+  const { view, warmth } = snapshot;
+  const { now } = at;
   const progress = progressMessage(warmth, now);
-  const holdMs = optIn.holdMs ?? parameters.defaultHoldMs;
-  const pointless =
-    pointlessBecause(snapshot, progress) ?? (holdMs === 0 ? `quota is reserved; let go with ${progress}` : undefined);
+  const holdMs = snapshot.optIn.holdMs ?? parameters.defaultHoldMs;
+  if (holdMs === 0)
+    return { state: 'Ready', message: pointlessBecause(snapshot, progress) ?? `quota is reserved; let go with ${progress}` };
+  const context = { progress, parameters, check: at.check };
+  if (parameters.retry !== undefined && warmth?.reason === 'DeadlineExceeded')
+    return timedOut('the time for its pulls is over', context);
+  const pointless = pointlessBecause(snapshot, progress);
   if (pointless !== undefined) return { state: 'Ready', message: pointless };
   const reservedAt = view.reservedAt ?? now;
-  const limit = reservedAt + holdMs;
   const stamped = validDeadline(view);
   // A stamp of an earlier, longer hold may lie in the future still; what the gang asks for now counts.
-  const deadline = Math.min(stamped ?? limit, limit);
-  if (now >= deadline) {
-    return { state: 'Ready', message: `let go with ${progress}: the hold of ${formatDuration(deadline - reservedAt)} is over` };
-  }
+  const deadline = Math.min(stamped ?? Number.POSITIVE_INFINITY, reservedAt + holdMs);
+  if (now >= deadline) return timedOut(`the hold of ${formatDuration(deadline - reservedAt)} is over`, context);
   const held: Answer = { state: 'Pending', message: heldMessage(progress, deadline), after: Math.min(LOOK_MS, deadline - now) };
   return stamped === deadline ? held : { ...held, stamp: deadline };
 }
 
+/** The hold is over: the gang starts cold, or gives its quota back where its check says so. */
+function timedOut(
+  over: string,
+  { progress, parameters: { retry }, check }: { progress: string; parameters: CheckParameters; check: Check },
+): Answer {
+  const { retries = 0 } = check;
+  if (retry === undefined || retries >= retry.times) {
+    const spent = retry === undefined ? '' : ` for the ${ordinal(retries + 1)} time`;
+    return { state: 'Ready', message: `timed out, starting cold: ${over}${spent} with ${progress}` };
+  }
+  const message = `timed out, back to the queue: ${over} with ${progress}; quota again in ${formatDuration(retry.afterMs)} at the earliest`;
+  return { state: 'Retry', message: `${message} (${retries + 1} of ${retry.times})`, requeueAfterMs: retry.afterMs };
+}
+
+function ordinal(n: number): string {
+  const suffix = n % 100 >= 11 && n % 100 <= 13 ? 'th' : (['th', 'st', 'nd', 'rd'][n % 10] ?? 'th');
+  return `${n}${suffix}`;
+}
+
 /** Why no wait with quota reserved would help, undefined where one may. */
-function pointlessBecause({ delayedTopology, warmth }: CheckSnapshot, progress: string): string | undefined {
+export function pointlessBecause(
+  { delayedTopology, warmth }: Pick<CheckSnapshot, 'delayedTopology' | 'warmth'>,
+  progress: string,
+): string | undefined {
   if (delayedTopology) return `nodes are assigned only after this check; let go with ${progress}`;
   if (warmth?.current === true && warmth.reason === 'Finished')
     return `nothing is pulled for the gang any more: ${warmth.message}`;
@@ -156,13 +194,20 @@ function heldMessage(progress: string, deadline: number): string {
   return `${progress}; held until ${formatTime(deadline)} at the latest`;
 }
 
-/** '2/3 nodes warm, about 40s': what a user reads on the Workload. Rounded, so that it does not change with every look. */
+/** '61/64 nodes warm, about 3 min; slowest node gpu-17: pulling since ...': what a user reads on the Workload. Rounded, so that it does not change with every look. */
 export function progressMessage(warmth: Warmth | undefined, now: number): string {
   if (warmth === undefined) return 'images are being looked up';
-  const { warm, desired, eta, reason, message } = warmth;
+  const { warm, desired, eta, reason, message, slowest } = warmth;
   if (reason !== 'PullingImages') return message === '' ? 'images are being looked up' : message;
-  const left = eta === undefined ? undefined : Math.max(0, eta - now);
-  return `${warm}/${desired} nodes warm${left === undefined ? '' : `, about ${formatDuration(coarse(left))}`}`;
+  const left = eta === undefined ? '' : `, about ${minutes(Math.max(0, eta - now))}`;
+  return `${warm}/${desired} nodes warm${left}${slowest === undefined ? '' : `; ${slowest}`}`;
+}
+
+/** '40 s', '3 min', '2h05m': no more exact than an estimate is. */
+function minutes(ms: number): string {
+  const rough = coarse(ms);
+  if (rough < 120_000) return `${rough / 1000} s`;
+  return rough < 3_600_000 ? `${rough / 60_000} min` : formatDuration(rough);
 }
 
 /** Rounds up to 10 s below two minutes and to full minutes above. */

@@ -13,22 +13,26 @@ import type { Caches } from '../caches.js';
 import type { GangViews } from '../gang-views.js';
 import type { WorkloadView } from '../gang-sources/kueue.js';
 import type { Guard } from '../guard.js';
+import type { PlannerLoop } from '../planner-loop.js';
+import { slowestOf } from '../prewarm/readiness.js';
 import { parametersOf } from './parameters.js';
 import type { CheckSnapshot, CheckWrite, Warmth } from './decide.js';
 import { refusedWarmth, warmthOf } from './warmth.js';
 import { decideCheck } from './decide.js';
+import { Flaps } from './flaps.js';
 
 export interface KueueCheckOptions {
   caches: Caches;
   views: GangViews;
   actuator: Actuator;
   guard: Guard;
+  planner: Pick<PlannerLoop, 'planOf'>;
   config: () => HarbingerConfig;
   clock: Clock;
 }
 
-/** Message-only changes are written this often at most, ms: each one wakes Kueue. */
-const MESSAGE_INTERVAL_MS = 5_000;
+/** Changes of the message alone are written this often at most, ms: each one wakes Kueue. Quota that stands idle is watched closer. */
+const MESSAGE_INTERVAL_MS = { reserved: 5_000, queued: 20_000 } as const;
 /** A write that met a newer object is tried again after this time if no event came, ms. */
 const RETRY_MS = 1_000;
 
@@ -36,6 +40,7 @@ const RETRY_MS = 1_000;
 export class KueueCheckReconciler {
   readonly #options: KueueCheckOptions;
   readonly #told = new Map<string, number>();
+  readonly #flaps = new Flaps();
 
   constructor(options: KueueCheckOptions) {
     this.#options = options;
@@ -46,6 +51,7 @@ export class KueueCheckReconciler {
     const workload = caches.workloads.get(key);
     if (workload === undefined) {
       this.#told.delete(key);
+      this.#flaps.forget(key);
       this.#options.guard.forgetWorkload(key);
       return {};
     }
@@ -67,11 +73,26 @@ export class KueueCheckReconciler {
       await this.#stamp(workload, decision.stamp);
       return result;
     }
-    const wait = (this.#told.get(workload.key) ?? 0) + MESSAGE_INTERVAL_MS - now;
-    const quiet = wait > 0 && wait <= MESSAGE_INTERVAL_MS;
-    const writes = quiet ? decision.writes.filter((w) => w.transition) : decision.writes;
-    if (writes.length > 0) await this.#write(workload, writes, now);
-    return writes.length < decision.writes.length ? { after: Math.min(wait, decision.after ?? wait) } : result;
+    const { due, after } = this.#due(workload, decision.writes, now);
+    if (due.length > 0) await this.#write(workload, due, now);
+    return after === undefined ? result : { after: Math.min(after, decision.after ?? after) };
+  }
+
+  /** What may be written now, and when to look again at the rest. */
+  #due({ key, hold }: WorkloadView, writes: readonly CheckWrite[], now: number): { due: CheckWrite[]; after?: number } {
+    const { reservedAt } = hold;
+    const interval = MESSAGE_INTERVAL_MS[reservedAt === undefined ? 'queued' : 'reserved'];
+    const quiet = (this.#told.get(key) ?? 0) + interval - now;
+    const wait = (write: CheckWrite): number => {
+      if (!write.transition) return quiet <= interval ? Math.max(0, quiet) : 0;
+      return write.state === 'Ready' && reservedAt === undefined ? this.#flaps.waitMs(key, now) : 0;
+    };
+    const waits = writes.map(wait);
+    const later = waits.filter((ms) => ms > 0);
+    return {
+      due: writes.filter((_write, i) => waits[i] === 0),
+      ...(later.length === 0 ? {} : { after: Math.min(...later) }),
+    };
   }
 
   #snapshot(workload: WorkloadView): CheckSnapshot {
@@ -95,7 +116,8 @@ export class KueueCheckReconciler {
       key: keyOf(prewarm),
       resourceVersion: prewarm.metadata.resourceVersion ?? '',
     });
-    return warmthOf(prewarm, changing);
+    const progress = this.#options.planner.planOf(keyOf(prewarm))?.progress;
+    return { ...warmthOf(prewarm, changing), slowest: progress === undefined ? undefined : slowestOf(progress) };
   }
 
   async #stamp(workload: WorkloadView, deadline: number): Promise<void> {
@@ -113,6 +135,7 @@ export class KueueCheckReconciler {
     const ops = writes.flatMap((write) => opsOf(workload, write, formatTime(now)));
     if (writes.some((w) => w.state === 'Ready')) guard.lettingGo(workload);
     this.#told.set(workload.key, now);
+    if (writes.some((w) => w.state === 'Pending' && w.transition)) this.#flaps.takenBack(workload.key, now);
     try {
       await actuator.perform({ type: 'write-check', workload: this.#seen(workload), ops });
     } catch (error) {
@@ -127,11 +150,15 @@ export class KueueCheckReconciler {
 }
 
 /** The entry is addressed by its place; the test of the resource version makes the place safe. */
-function opsOf({ hold }: WorkloadView, { name, state, message, transition }: CheckWrite, at: string): PatchOp[] {
+function opsOf({ hold }: WorkloadView, write: CheckWrite, at: string): PatchOp[] {
+  const { name, state, message, transition, requeueAfterMs } = write;
   const path = `/status/admissionChecks/${hold.checks.findIndex((c) => c.name === name)}`;
   return [
     { op: 'replace', path: `${path}/state`, value: state },
     { op: 'replace', path: `${path}/message`, value: message },
     ...(transition ? [{ op: 'replace', path: `${path}/lastTransitionTime`, value: at } as const] : []),
+    ...(requeueAfterMs === undefined
+      ? []
+      : [{ op: 'add', path: `${path}/requeueAfterSeconds`, value: Math.ceil(requeueAfterMs / 1000) } as const]),
   ];
 }

@@ -9,6 +9,8 @@ import type { CheckView } from '../caches.js';
 export interface CheckParameters {
   defaultHoldMs: number;
   minWarmPercent: number;
+  /** Where a hold that is over sends the gang back to its queue: after how many ms it may have quota again, and how often at most. */
+  retry?: { afterMs: number; times: number };
 }
 
 const DEFAULTS: CheckParameters = { defaultHoldMs: 0, minWarmPercent: 100 };
@@ -34,7 +36,14 @@ export function parametersOf(
   if (found === undefined) return defaults(`there is no PrewarmCheckConfig ${ref.name}`);
   const parsed = prewarmCheckConfigSpec.safeParse(found.spec ?? {});
   if (!parsed.success) return defaults(`PrewarmCheckConfig ${ref.name}: ${parsed.error.issues.map((i) => i.message).join('; ')}`);
-  return { parameters: { defaultHoldMs: parsed.data.defaultHoldSeconds * 1000, minWarmPercent: parsed.data.minWarmPercent } };
+  const { defaultHoldSeconds, minWarmPercent, onTimeout, requeueAfterSeconds, maxRetries } = parsed.data;
+  return {
+    parameters: {
+      defaultHoldMs: defaultHoldSeconds * 1000,
+      minWarmPercent,
+      ...(onTimeout === 'Retry' ? { retry: { afterMs: requeueAfterSeconds * 1000, times: maxRetries } } : {}),
+    },
+  };
 }
 
 /** The condition Active that a check should have, or undefined if it has it. */

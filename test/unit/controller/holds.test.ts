@@ -59,7 +59,7 @@ describe('what the check says', () => {
     ['mode Off holds nothing', snapshot({ mode: 'Off' }), 'Ready', 'mode Off'],
     ['a gang without images has nothing to wait for', snapshot({ hasImages: false }), 'Ready', 'no container'],
     ['warm before reservation: Ready without quota', snapshot({ warmth: warm }), 'Ready', 'images warm on 3/3 nodes'],
-    ['cold before reservation: stays Pending and tells how far', snapshot(), 'Pending', '2/3 nodes warm, about 40s'],
+    ['cold before reservation: stays Pending and tells how far', snapshot(), 'Pending', '2/3 nodes warm, about 40 s'],
     ['no ImagePrewarm yet', snapshot({ warmth: undefined }), 'Pending', 'images are being looked up'],
     ['warmth lost before reservation: taken back', snapshot({ view: view('Ready') }), 'Pending', '2/3 nodes warm'],
     [

@@ -40,10 +40,29 @@ describe('the end of a hold', () => {
       { release: 'Unstamped' },
     ],
     ['a stamp for the year 3000 is cut to a day', held({ deadline: T0 + 1e13 }), T0 + 1, { waitUntil: T0 + MAX_HOLD_MS }],
-    ['a clock that went back waits', held(stamped), T0 - 1e9, { waitUntil: T0 + 600_000 }],
+    [
+      'a clock that went back waits as long as the hold, and no longer',
+      held(stamped),
+      T0 - 1e9,
+      { waitUntil: T0 - 1e9 + 600_000 },
+    ],
+    ['what the Workload itself asks for ends a hold that nobody stamped', held({ holdMs: 0 }), T0, { release: 'Unstamped' }],
+    ['and one that was stamped before', held({ ...stamped, holdMs: 0 }), T0, { release: 'DeadlineExceeded' }],
+    [
+      'negative twin: a longer one than nobody vouches for is no stamp',
+      held({ holdMs: 3_600_000 }),
+      T0 + 1,
+      { waitUntil: T0 + 30_000 },
+    ],
   ];
   test.each(rows)('%s', (_title, view, now, expected) => {
     expect(expireHold(view, OURS, now, UNSTAMPED)).toEqual(expected);
+  });
+
+  test('a hold that was seen for its whole length ends, whatever the clock says', () => {
+    const seen = (seenForMs: number) => expireHold(held(stamped), OURS, T0 - 1e9, { ...UNSTAMPED, seenForMs });
+    expect(seen(600_000)).toEqual({ release: 'DeadlineExceeded' });
+    expect(seen(599_000)).toEqual({ waitUntil: T0 - 1e9 + 1_000 });
   });
 
   test('property: every hold ends within a day, and once released it stays so', () => {
