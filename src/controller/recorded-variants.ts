@@ -8,7 +8,8 @@ import type { Resolution, ResolvedSource } from '../images/resolve.js';
 import { resolveSource } from '../images/resolve.js';
 import type { Landing } from '../placement/landing.js';
 import { obstacleTo, platformsNeeded, privateObstacleTo } from '../placement/landing.js';
-import { GANG_CREDENTIALS } from './lookups.js';
+import type { GangCredentialsPort } from './gang-credentials.js';
+import { OWN_CREDENTIAL } from './gang-credentials.js';
 import type { ImageRecord } from './prewarm/record.js';
 import { imagesOf } from './prewarm/record.js';
 import type { VariantFacts } from './variant-ground.js';
@@ -52,10 +53,12 @@ const TIMEOUT_MS = 30_000;
  */
 export class RecordedVariants {
   readonly #facts: VariantFacts;
+  readonly #credentials: Pick<GangCredentialsPort, 'of'>;
   readonly #checks = new Map<string, Map<string, Check>>();
 
-  constructor(facts: VariantFacts) {
+  constructor(facts: VariantFacts, credentials: Pick<GangCredentialsPort, 'of'>) {
     this.#facts = facts;
+    this.#credentials = credentials;
   }
 
   forget(key: string): void {
@@ -81,7 +84,7 @@ export class RecordedVariants {
     const due = this.#recorded(prewarm).filter((recorded) => this.#isDue(recorded, checks.get(recorded.source), rules));
     await Promise.all(
       due.map(async (recorded) => {
-        const found = await this.#ask(recorded, rules.failed.has(recorded.record.resolved));
+        const found = await this.#ask(prewarm, recorded, rules.failed.has(recorded.record.resolved));
         const [before, basis] = [checks.get(recorded.source), basisOf(recorded)];
         // A registry that does not answer says nothing new.
         const problem = found === 'unknown' ? (before?.basis === basis ? before.problem : undefined) : found.problem;
@@ -115,11 +118,12 @@ export class RecordedVariants {
     });
   }
 
-  async #ask(recorded: Recorded, fresh: boolean): Promise<{ problem: string | undefined } | 'unknown'> {
+  async #ask(prewarm: ImagePrewarm, recorded: Recorded, fresh: boolean): Promise<{ problem: string | undefined } | 'unknown'> {
     const { source, record } = recorded;
     const reading = parseReference(source);
     if (!reading.ok) return 'unknown';
-    const port = withCredentials(this.#facts.registry(), GANG_CREDENTIALS);
+    const theirs = record.pulledWith === 'Workload' ? await this.#credentials.of(prewarm, source, reading.reference) : undefined;
+    const port = withCredentials(this.#facts.registry(), theirs?.chain ?? OWN_CREDENTIAL);
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const needed = neededOf(recorded);
     const wanted = needed === undefined ? {} : { platforms: needed, onePlatform: true as const };

@@ -3,10 +3,12 @@ import type { Condition } from '../../api/conditions.js';
 import { formatTime } from '../../api/duration.js';
 import type { ImagePrewarmStatus } from '../../api/kinds/image-prewarm.js';
 import { present } from '../../api/json.js';
+import type { ReadyReason } from '../../api/reasons.js';
 import { formatBytes } from '../../api/quantity.js';
-import { remainingMs } from '../../preheat/deadline.js';
 import type { Rates } from '../../preheat/deadline.js';
+import { estimate } from './estimate.js';
 import type { Lifecycle } from './lifecycle.js';
+import { isCurrent } from './lifecycle.js';
 import { judgeReady } from './readiness.js';
 import type { Verdict } from './readiness.js';
 import { updateRecord } from './record.js';
@@ -55,7 +57,9 @@ export function decidePrewarm(snapshot: PrewarmSnapshot, context: DecideContext)
   };
   setTimes(status, snapshot, { verdict, context });
   status.conditions = conditionsOf(snapshot, verdict, { record, at, context });
-  setEstimate(status, snapshot, context);
+  const eta = estimate(status, snapshot, context);
+  if (eta === undefined) delete status.estimatedCompletionTime;
+  else status.estimatedCompletionTime = eta;
   return { status, events: eventsOf(before, status, snapshot.unpinned), record, expiresAt: expiryOf(snapshot, status) };
 }
 
@@ -72,7 +76,8 @@ function identity({ prewarm, gang }: PrewarmSnapshot): Partial<ImagePrewarmStatu
 /** Sums, size and failures; a gang that was served keeps its last ones, as pullers leave by then. */
 function sums(snapshot: PrewarmSnapshot, { lifecycle }: DecideContext): Partial<ImagePrewarmStatus> {
   const { progress, prewarm } = snapshot;
-  if (progress === undefined || (!lifecycle.keep && prewarm.status?.nodes !== undefined)) return {};
+  const served = !lifecycle.keep && lifecycle.why !== 'SwitchedOff';
+  if (progress === undefined || (served && prewarm.status?.nodes !== undefined)) return {};
   const { desired, warm, pulling, pending, failed, failures } = progress;
   const bytes = Math.max(
     0,
@@ -93,10 +98,14 @@ function sums(snapshot: PrewarmSnapshot, { lifecycle }: DecideContext): Partial<
  */
 function setTimes(
   status: ImagePrewarmStatus,
-  { progress }: PrewarmSnapshot,
+  { prewarm, progress }: PrewarmSnapshot,
   { verdict, context }: { verdict: Verdict; context: DecideContext },
 ): void {
   const { now, lifecycle } = context;
+  if (!isCurrent(prewarm)) {
+    delete status.startTime;
+    delete status.completionTime;
+  }
   if (status.completionTime !== undefined) return;
   const begun = progress !== undefined && progress.warm + progress.pulling + progress.failures.length > 0;
   if (verdict.ready) status.completionTime = formatTime(now);
@@ -111,25 +120,6 @@ function setTimes(
 function isPaused({ why }: Lifecycle, progress: PrewarmSnapshot['progress']): boolean {
   if (why !== undefined) return why !== 'DeadlineExceeded';
   return progress?.pulling === 0 && (progress.waitsFor === 'cluster' || progress.waitsFor === 'registry');
-}
-
-/**
- * Moves the estimate only when it is off by a tenth of what is left or five seconds, whichever is more: each write of a
- * status wakes every watcher.
- */
-function setEstimate(
-  status: ImagePrewarmStatus,
-  { progress, concurrency }: PrewarmSnapshot,
-  { now, rates, lifecycle }: DecideContext,
-): void {
-  const before = Date.parse(status.estimatedCompletionTime ?? '');
-  delete status.estimatedCompletionTime;
-  if (progress === undefined || !lifecycle.mayPull || progress.pulling === 0) return;
-  const bytes = Math.max(0, ...(status.targets ?? []).flatMap((t) => t.images.map((i) => i.sizeBytes ?? 0)));
-  const runningMs = progress.runningSince.map((since) => Math.max(0, now - since));
-  const left = remainingMs({ runningMs, waiting: progress.pending, concurrency, bytes, seenMs: progress.seenMs }, rates);
-  const near = Math.abs(before - (now + left)) < Math.max(5000, left / 10);
-  status.estimatedCompletionTime = formatTime(near ? before : now + left);
 }
 
 function conditionsOf(
@@ -202,12 +192,16 @@ function turnedTrue(
   );
 }
 
+const QUIET: ReadonlySet<string> = new Set<ReadyReason>(['Finished', 'Observing', 'SwitchedOff']);
+
 function readyEvents(before: ImagePrewarmStatus, after: ImagePrewarmStatus): PrewarmEvent[] {
   const was = before.conditions?.find((c) => c.type === 'Ready')?.status === 'True';
   const is = after.conditions?.find((c) => c.type === 'Ready');
   if (is === undefined || was === (is.status === 'True')) return [];
   if (is.status === 'True') return [{ type: 'Normal', reason: 'ImagesWarm', note: is.message }];
-  return is.reason === 'Finished' ? [] : [{ type: 'Warning', reason: 'WarmthLost', note: is.message }];
+  // An edit asks for something else, and a mode is set by whoever runs Harbinger: nothing was lost then.
+  const asked = before.observedGeneration !== after.observedGeneration || QUIET.has(is.reason);
+  return asked ? [] : [{ type: 'Warning', reason: 'WarmthLost', note: is.message }];
 }
 
 function expiryOf({ prewarm }: PrewarmSnapshot, status: ImagePrewarmStatus): number | undefined {

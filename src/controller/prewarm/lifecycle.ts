@@ -1,5 +1,7 @@
 import { isTrue } from '../../api/conditions.js';
 import type { ImagePrewarm } from '../../api/kinds/index.js';
+import type { ImagePrewarmStatus } from '../../api/kinds/image-prewarm.js';
+import { present } from '../../api/json.js';
 import type { GangView } from './snapshot.js';
 
 /** What the planner may do for a prewarm. */
@@ -7,7 +9,16 @@ export interface Lifecycle {
   mayPull: boolean;
   keep: boolean;
   /** Why no new pulls begin. */
-  why?: 'Suspended' | 'Inactive' | 'NotQueued' | 'QueuePosition' | 'DeadlineExceeded' | 'Finished' | 'OptedOut';
+  why?:
+    | 'Suspended'
+    | 'Inactive'
+    | 'NotQueued'
+    | 'QueuePosition'
+    | 'DeadlineExceeded'
+    | 'Finished'
+    | 'OptedOut'
+    | 'Observing'
+    | 'SwitchedOff';
 }
 
 export interface LifecycleInput {
@@ -28,6 +39,23 @@ export function gangServed({ gang }: GangView, now: number, retainAfterAdmission
   return state.podsReady || now >= (state.admittedAt ?? 0) + retainAfterAdmissionMs;
 }
 
+/**
+ * Start and end of what the present spec asks for. An edit begins another try with a deadline of its own, whatever became of the one
+ * before: an object that had finished is worked on again.
+ */
+export function presentTry({
+  metadata,
+  status = {},
+}: Pick<ImagePrewarm, 'metadata' | 'status'>): Pick<ImagePrewarmStatus, 'startTime' | 'completionTime'> {
+  const { startTime, completionTime } = status;
+  return isCurrent({ metadata, status }) ? present({ startTime, completionTime }) : {};
+}
+
+/** Whether the status speaks of the spec as it is now. */
+export function isCurrent({ metadata, status }: Pick<ImagePrewarm, 'metadata' | 'status'>): boolean {
+  return status?.observedGeneration === undefined || status.observedGeneration === metadata.generation;
+}
+
 /** Whether pullers hold images for a prewarm, by its `retain`. */
 function retained({ prewarm, gang, now, retainAfterAdmissionMs }: LifecycleInput): boolean {
   if (isGone(prewarm, gang)) return prewarm.spec.retain === 'Always' || mayReturn(prewarm, now, retainAfterAdmissionMs);
@@ -35,7 +63,7 @@ function retained({ prewarm, gang, now, retainAfterAdmissionMs }: LifecycleInput
     case 'Always':
       return true;
     case 'Never':
-      return prewarm.status?.completionTime === undefined;
+      return presentTry(prewarm).completionTime === undefined;
     case 'WhileGangRuns':
       return gang === undefined || !gang.gang.state.finished;
     default:
@@ -73,6 +101,13 @@ export function lifecycle(input: LifecycleInput): Lifecycle {
     return { mayPull: false, keep: false, why: 'Inactive' };
   const why = obstacle(input);
   return why === undefined ? { mayPull: true, keep: true } : { mayPull: false, keep: true, why };
+}
+
+/** The same in a mode of the configuration that pulls nothing. Observe shows what would be done, and looks images up for that. */
+export function inMode(life: Lifecycle, mode: 'On' | 'Observe' | 'Off'): Lifecycle {
+  if (mode === 'On' || !life.keep) return life;
+  if (mode === 'Off') return { mayPull: false, keep: false, why: 'SwitchedOff' };
+  return life.mayPull ? { mayPull: false, keep: true, why: 'Observing' } : life;
 }
 
 /** What keeps new pulls from beginning while everything that is there is kept. */
@@ -118,8 +153,10 @@ export function overdue(
   { deadlineMs, notBefore = 0 }: { deadlineMs: number; notBefore?: number | undefined },
 ): boolean {
   const { spec, status } = prewarm;
-  const start = Math.max(Date.parse(status?.startTime ?? ''), notBefore);
-  if (Number.isNaN(start) || status?.completionTime !== undefined || isTrue(status?.conditions, 'Ready')) return false;
+  const { startTime, completionTime } = presentTry(prewarm);
+  const start = Math.max(Date.parse(startTime ?? ''), notBefore);
+  const ready = isTrue(status?.conditions, 'Ready') && isCurrent(prewarm);
+  if (Number.isNaN(start) || completionTime !== undefined || ready) return false;
   if (spec.retain === 'Always' && spec.activeDeadlineSeconds === undefined) return false;
   return now >= start + (spec.activeDeadlineSeconds === undefined ? deadlineMs : spec.activeDeadlineSeconds * 1000);
 }

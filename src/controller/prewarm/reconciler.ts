@@ -73,6 +73,8 @@ export class PrewarmReconciler {
     const plan = planner.planOf(key);
     // The first plan comes within a moment, and the planner adds this key then.
     if (plan === undefined || prewarm.metadata.deletionTimestamp !== undefined) return {};
+    // Nor is anything said of a new spec by a plan of the one before.
+    if (plan.generation !== prewarm.metadata.generation) return {};
     if (plan.lifecycle.keep) await this.#look(key, prewarm, plan);
     // Looking takes time: what is decided must come from what is known now.
     if (caches.prewarms.get(key)?.metadata.resourceVersion !== prewarm.metadata.resourceVersion) return { after: 0 };
@@ -104,6 +106,7 @@ export class PrewarmReconciler {
   #snapshot(key: string, prewarm: ImagePrewarm, plan: PrewarmPlan, workload: WorkloadView | undefined): PrewarmSnapshot {
     const { caches, views, planner, lookups, variants, guard, config } = this.#options;
     const { namespace = '' } = prewarm.metadata;
+    const { mode, scope } = config();
     return {
       prewarm,
       gang: workload === undefined ? undefined : views.viewOf(workload, planner.positions, guard.isLettingGo(workload)),
@@ -113,10 +116,11 @@ export class PrewarmReconciler {
       unusable: variants.problems(key, prewarm),
       deadlineMs: plan.deadlineMs,
       concurrency: plan.concurrency,
+      mode: mode === 'On' ? undefined : mode,
       unpinned:
         prewarm.spec.gangRef === undefined
           ? undefined
-          : unpinnedBecause(namespace, caches.namespaces.get(namespace)?.labels ?? {}, config().scope),
+          : unpinnedBecause(namespace, caches.namespaces.get(namespace)?.labels ?? {}, scope),
     };
   }
 

@@ -46,6 +46,9 @@ export interface LookupNeed {
 /** How long to wait before an image that could not be looked up is tried again, ms. */
 const RETRY_MS = 15_000;
 
+/** How long to wait before an image that the controller was not shown is asked for again, ms; registries count denials. */
+const UNREAD_MS = 60_000;
+
 /** A look that old still counts as "just before" the gang is let go, ms. */
 const LATELY_MS = 5_000;
 
@@ -60,17 +63,27 @@ export function lookupsNeeded(snapshot: PrewarmSnapshot, now: number, recheckMs:
   const maxAge = isTrue(snapshot.prewarm.status?.conditions, 'Ready') ? recheckMs : Math.min(recheckMs, LATELY_MS);
   const needs = imagesOf(snapshot.prewarm).filter(({ source, record }) => {
     const last = snapshot.lookups.get(source);
-    // A look from the future was made before the clock was set back: its age is not known.
-    const older = (ms: number): boolean => last === undefined || now >= last.at + ms || now < last.at;
     if (!frozen && unusableBecause(record, snapshot) !== undefined)
       return last === undefined || (last.ok && last.resolved === record?.resolved);
-    if (record?.resolved !== undefined) return mayMove && !isPinned(source) && older(maxAge);
-    return last?.ok !== true && older(RETRY_MS);
+    const older = (ms: number): boolean => isOlder(last, ms, now);
+    if (record?.resolved === undefined) return last?.ok !== true && older(RETRY_MS);
+    if (isUnread(record)) return !allWarm(snapshot) && older(UNREAD_MS);
+    return mayMove && !isPinned(source) && older(maxAge);
   });
   const unique = new Map(
     needs.map(({ source, record }) => [source, record?.resolved !== undefined || snapshot.lookups.has(source)]),
   );
   return [...unique].map(([source, fresh]) => ({ source, fresh }));
+}
+
+/** A look from the future was made before the clock was set back: its age is not known. */
+function isOlder(last: Lookup | undefined, ms: number, now: number): boolean {
+  return last === undefined || now >= last.at + ms || now < last.at;
+}
+
+/** Whether an image stands on record, by the digest in its name, that no registry has shown to the controller. */
+function isUnread(record: ImageRecord | undefined): boolean {
+  return record?.resolved !== undefined && record.outcome === 'pinned' && record.sizeBytes === undefined;
 }
 
 export function allWarm({ progress }: Pick<PrewarmSnapshot, 'progress'>): boolean {
@@ -101,7 +114,7 @@ export function updateRecord(snapshot: PrewarmSnapshot): RecordUpdate {
       const lookup = lookups.get(source);
       if (record?.resolved === undefined) return lookup === undefined ? { source, ...record } : fromLookup(source, lookup);
       const change = changeOf(record, snapshot, frozen);
-      if (change === undefined) return record;
+      if (change === undefined) return withLook(record, lookup);
       if (change.why !== undefined) givenUp.set(source, change.why);
       if (!frozen && gang?.checkReady === true) {
         held.add(source);
@@ -112,6 +125,14 @@ export function updateRecord(snapshot: PrewarmSnapshot): RecordUpdate {
     }),
   }));
   return { targets, held: [...held], moved: [...moved], givenUp };
+}
+
+/** What a look tells of an image that was recorded unread. Pods run the same as before, so nothing has moved (P3). */
+function withLook(record: ImageRecord, lookup: Lookup | undefined): ImageRecord {
+  if (!isUnread(record) || lookup?.ok !== true || lookup.digest !== record.digest) return record;
+  const { sizeBytes, pulledWith, message } = lookup;
+  const text = sizeBytes !== undefined || message === undefined ? undefined : clip(message);
+  return present<ImageRecord>({ ...record, sizeBytes, pulledWith, message: text });
 }
 
 /** What a record is replaced by, and why if it is not for its tag; undefined where it stands. */

@@ -40,8 +40,18 @@ export function releaseOf(
   if (!gang.optIn.optedIn) return gang.jobGone === true ? undefined : released('OptedOut');
   if (verdict.ready || isTrue(snapshot.prewarm.status?.conditions, 'Ready')) return released('WarmVerified');
   if (hasShare(snapshot, verdict, gang.minWarmPercent)) return released('WarmVerified', RELEASED_WITH_A_SHARE);
-  if (gang.deadline !== undefined && now >= gang.deadline) return released('DeadlineExceeded');
-  return released(verdict.hopeless ? 'Hopeless' : 'QuotaReservedCold');
+  return released(coldBecause(snapshot, gang, { verdict, now }));
+}
+
+/** Why a gang goes on whose images are not warm. */
+function coldBecause(
+  { mode }: PrewarmSnapshot,
+  { deadline }: GangView,
+  { verdict, now }: { verdict: Verdict; now: number },
+): ReleaseReason {
+  if (mode !== undefined) return 'SwitchedOff';
+  if (deadline !== undefined && now >= deadline) return 'DeadlineExceeded';
+  return verdict.hopeless ? 'Hopeless' : 'QuotaReservedCold';
 }
 
 function hasShare({ progress }: PrewarmSnapshot, { reason }: Verdict, minWarmPercent = 100): boolean {

@@ -35,7 +35,8 @@ export interface FoundImage {
   /** Of the variant, where it is one. */
   format?: Format | undefined;
   portable?: boolean | undefined;
-  sizeBytes: number;
+  /** Absent where the registry denied the controller a look. */
+  sizeBytes?: number | undefined;
   /** Whose credentials could read it; absent where Harbinger's own or none were enough. */
   pulledWith?: 'Harbinger' | 'Workload' | undefined;
   message?: string;
@@ -72,6 +73,8 @@ export interface PrewarmSnapshot {
   /** Rates of the configuration and what is derived from them, ms. */
   deadlineMs: number;
   concurrency: number;
+  /** The mode of the configuration where it is not On: no gang is held then. */
+  mode?: 'Observe' | 'Off' | undefined;
   /** Why Pods of the gang will not be given the recorded images, for the people who opted it in; absent where they will. */
   unpinned?: string | undefined;
 }

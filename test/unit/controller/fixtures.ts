@@ -1,6 +1,7 @@
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import type { ImagePrewarmSpec, ImagePrewarmStatus } from '../../../src/api/kinds/image-prewarm.js';
 import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
+import type { GangCredentialsPort } from '../../../src/controller/gang-credentials.js';
 import type { DecideContext } from '../../../src/controller/prewarm/decide.js';
 import type { GangView, Lookup, PrewarmSnapshot } from '../../../src/controller/prewarm/snapshot.js';
 import type { GangState } from '../../../src/gangs/shape.js';
@@ -63,6 +64,11 @@ export function gang(change: Partial<GangView> = {}, state: Partial<GangState> =
     ...change,
   };
 }
+/** Gangs that have no pull secrets, or may not use them. */
+export const noSecrets: GangCredentialsPort = {
+  of: () => Promise.resolve({ chain: [], problem: 'no secrets here', doubt: () => undefined }),
+  mayPullUnread: () => true,
+};
 export const progress = (change: Partial<Progress> = {}): Progress => ({
   desired: 3,
   warm: 3,

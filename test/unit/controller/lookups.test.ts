@@ -13,7 +13,7 @@ import { viewOf } from '../placement/classes.js';
 import { node } from '../placement/nodes.js';
 import type { Policy } from '../../../src/rewrite/policy-match.js';
 import { makePolicy } from '../rewrite/builders.js';
-import { prewarm, SOURCE, T0 } from './fixtures.js';
+import { noSecrets, prewarm, SOURCE, T0 } from './fixtures.js';
 
 const source = manifestBody({ name: 'source' });
 const variant = manifestBody({
@@ -36,14 +36,15 @@ interface World {
   used?: Policy;
 }
 async function look({ unpinned, view, platforms = [], port = registry(), used = policy }: World): Promise<unknown> {
-  const lookups = new Lookups({
+  const facts = {
     registry: () => port,
     policies: () => [used],
     namespaceLabels: () => ({}),
     nodeClasses: () => view,
     runtimeClass: () => undefined,
     clock: new FakeClock(T0),
-  });
+  };
+  const lookups = new Lookups(facts, noSecrets);
   await lookups.look('team/p', prewarm(), [{ source: SOURCE, fresh: false }], { platforms, unpinned });
   return lookups.of('team/p').get(SOURCE);
 }
@@ -126,7 +127,7 @@ describe('what only the credential of Harbinger may read', () => {
       ok: false,
       reason: 'AuthDenied',
       outcome: 'auth-denied',
-      message: 'forPods is false',
+      message: expect.stringMatching(/^forPods is false; no secrets here; .*name the image by digest/),
       at: T0,
     });
   });

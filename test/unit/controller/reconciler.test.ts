@@ -67,6 +67,7 @@ function ground({
   const guard = new Guard(clock);
   const plan = {
     signature: signatureOf(stored),
+    generation: stored.metadata.generation,
     lifecycle,
     candidates: { reasons: {}, desired: 3, empty: [] },
     progress: progress(),

@@ -19,7 +19,7 @@ import { estargzImage, nydusImage, plain } from '../images/bodies.js';
 import { bodyDigest, indexBody, MemoryRegistry } from '../images/support.js';
 import { named, NYDUS, ready, viewOf } from '../placement/classes.js';
 import { makePolicy } from '../rewrite/builders.js';
-import { condition, context, failure, gang, GANG_REF, prewarm, progress, snapshot, SOURCE, T0 } from './fixtures.js';
+import { condition, context, failure, gang, GANG_REF, noSecrets, prewarm, progress, snapshot, SOURCE, T0 } from './fixtures.js';
 
 const KEY = 'team/p';
 const REPOSITORY = 'reg.example.com/train';
@@ -68,8 +68,8 @@ class World {
     runtimeClass: () => undefined,
     clock: this.clock,
   };
-  readonly lookups = new Lookups(this.#facts);
-  variants = new RecordedVariants(this.#facts);
+  readonly lookups = new Lookups(this.#facts, noSecrets);
+  variants = new RecordedVariants(this.#facts, noSecrets);
 
   policyOf(variants: object[], spec: object = {}): Policy {
     return makePolicy('p', { mode: 'Enforce', whenPrewarmed: 'Variant', variants, ...spec });
@@ -78,7 +78,7 @@ class World {
     return { name: 'main', images: [{ reference: SOURCE }], nodes: { selector: { matchLabels }, count: 3 } };
   }
   restart(): void {
-    this.variants = new RecordedVariants(this.#facts);
+    this.variants = new RecordedVariants(this.#facts, noSecrets);
   }
   quarantine(body: object, namespace = 'team'): void {
     const until = this.clock.now() + 1_800_000;
