@@ -8,13 +8,12 @@ import type { OptIn } from '../gangs/opt-in.js';
 import type { TemplateFacts } from '../gangs/pod-templates.js';
 import { templateFacts } from '../gangs/pod-templates.js';
 import type { Gang, PodSet } from '../gangs/shape.js';
-import type { AffinityTerm } from '../placement/filters/node-affinity.js';
 import { tolerates } from '../placement/filters/taints.js';
+import { affinityOf, assignedNames } from './gang-nodes.js';
 import type { FlavorView } from './gang-sources/kueue.js';
-import { flavorTerm } from './gang-sources/kueue.js';
 
 /** Bounds of the CRD; what exceeds them is cut in the direction of warming more than needed. */
-const MAX = { terms: 20, images: 32, tolerations: 32, reference: 512, name: 253 } as const;
+const MAX = { images: 32, targets: 18, tolerations: 32, reference: 512, name: 253 } as const;
 
 export interface GangSnapshot {
   gang: Gang;
@@ -23,6 +22,10 @@ export interface GangSnapshot {
   queueFlavors: readonly FlavorView[];
   /** All flavors by name, for those that are assigned. */
   flavors: ReadonlyMap<string, FlavorView>;
+  /** Names of the nodes whose label `kubernetes.io/hostname` has this value: one, or none while the node is not there. */
+  nodesByHostname?: ((hostname: string) => readonly string[]) | undefined;
+  /** Pods by podSet that the Workload has which this one takes the place of: they run on where they are. */
+  replaced?: ReadonlyMap<string, number> | undefined;
   /** What exists already. */
   existing?: { spec: ImagePrewarmSpec; released: boolean } | undefined;
 }
@@ -42,7 +45,12 @@ export function decideGang(snapshot: GangSnapshot): GangDecision {
   const { gang, optIn, existing } = snapshot;
   if (gang.state.finished) return { do: 'keep', why: 'the gang has finished' };
   if (!optIn.optedIn) return { do: 'keep', why: 'the gang did not opt in' };
-  const wanted = gang.podSets.map((p) => targetOf(p, snapshot)).filter((t) => t !== undefined);
+  if (gang.source === 'generic' && gang.state.admitted && existing === undefined)
+    return { do: 'keep', why: 'its Pods came before it was seen to wait' };
+  const wanted = gang.podSets
+    .map((p) => targetOf(p, snapshot))
+    .filter((t) => t !== undefined)
+    .slice(0, MAX.targets);
   const targets = existing?.released === true ? releasedTargets(existing.spec, wanted) : wanted;
   if (targets.length === 0) return { do: 'keep', why: 'no container of the gang pulls an image' };
   if (existing !== undefined && canonical(existing.spec.targets) === canonical(targets))
@@ -90,7 +98,6 @@ function targetOf(podSet: PodSet, snapshot: GangSnapshot): PrewarmTarget | undef
   if (images.length === 0) return undefined;
   const flavors = flavorsFor(podSet, facts, snapshot);
   const tolerations = [...facts.tolerations, ...flavors.flatMap((f) => f.tolerations)].slice(0, MAX.tolerations);
-  const terms = affinityOf(facts, flavors);
   // Pods may name secrets that cannot exist; the CRD does not, and kubelets pass over them.
   const secrets = facts.imagePullSecrets.filter((name) => DNS_SUBDOMAIN.test(name));
   return present<PrewarmTarget>({
@@ -100,11 +107,41 @@ function targetOf(podSet: PodSet, snapshot: GangSnapshot): PrewarmTarget | undef
     serviceAccountName: facts.serviceAccountName || undefined,
     runtimeClassName: facts.runtimeClassName || undefined,
     tolerations: tolerations.length === 0 ? undefined : (tolerations as PrewarmTarget['tolerations']),
-    nodes: {
-      ...(terms === undefined ? { selector: {} } : { affinity: terms as PrewarmTarget['nodes']['affinity'] }),
-      count: podSet.count,
-    },
+    nodes: nodesOf(podSet, facts, { flavors, snapshot }),
   });
+}
+
+/** Exactly the nodes that were assigned, where they are known; else how many of those that every Pod may land on. */
+function nodesOf(
+  podSet: PodSet,
+  facts: TemplateFacts,
+  { flavors, snapshot }: { flavors: readonly FlavorView[]; snapshot: GangSnapshot },
+): PrewarmTarget['nodes'] {
+  const names = assignedNames(podSet.assignment, snapshot.nodesByHostname ?? (() => []));
+  if (names !== undefined) return { names };
+  const terms = affinityOf({ selector: facts.nodeSelector, terms: facts.affinityTerms }, flavors, podSet.assignment);
+  return {
+    ...(terms === undefined ? { selector: {} } : { affinity: terms as PrewarmTarget['nodes']['affinity'] }),
+    count: countOf(podSet, snapshot),
+  };
+}
+
+/**
+ * How many Pods are to come. While no quota is reserved a gang that may start with fewer counts with these, and with as many as it
+ * was given before (H-38): what is warm for a reservation that was lost stays warm for the next one.
+ */
+function countOf(podSet: PodSet, { gang, replaced, existing }: GangSnapshot): number {
+  const { name, count, minCount = count } = podSet;
+  const reserved = gang.state.reservedAt !== undefined || podSet.flavors !== undefined;
+  const running = replaced?.get(name) ?? 0;
+  const most = Math.max(0, count - running);
+  if (reserved || minCount >= count) return most;
+  return Math.min(most, Math.max(0, minCount - running, hadNodes(existing, name)));
+}
+
+function hadNodes(existing: GangSnapshot['existing'], target: string): number {
+  const nodes = existing?.spec.targets.find((t) => t.name === target)?.nodes;
+  return nodes?.names?.length ?? nodes?.count ?? 0;
 }
 
 /**
@@ -128,34 +165,6 @@ function flavorsFor(podSet: PodSet, facts: TemplateFacts, { queueFlavors, flavor
     return hard.every((taint) => given.some((t) => tolerates(t, taint)));
   };
   return queueFlavors.filter(fits);
-}
-
-/** Node selector, required affinity and flavor labels as ORed terms; undefined: any node. Too many terms give a superset. */
-function affinityOf(facts: TemplateFacts, flavors: readonly FlavorView[]): AffinityTerm[] | undefined {
-  const selector = flavorTerm(facts.nodeSelector);
-  const own = facts.affinityTerms as readonly AffinityTerm[] | undefined;
-  const byFlavor = flavors.map((f) => flavorTerm(f.nodeLabels));
-  const choices = byFlavor.length === 0 || byFlavor.includes(undefined) ? [undefined] : dedupe(byFlavor);
-  const product = (flavorTerms: readonly (AffinityTerm | undefined)[]): AffinityTerm[] =>
-    flavorTerms.flatMap((f) => (own ?? [undefined]).map((o) => join(selector, o, f)));
-  const full = product(choices);
-  const terms = full.length <= MAX.terms ? full : product([undefined]).slice(0, MAX.terms);
-  return terms.some((t) => t.matchExpressions === undefined && t.matchFields === undefined) && own === undefined
-    ? undefined
-    : terms;
-}
-
-function dedupe(terms: readonly (AffinityTerm | undefined)[]): (AffinityTerm | undefined)[] {
-  return [...new Map(terms.map((t) => [canonical(t), t])).values()];
-}
-
-function join(...terms: (AffinityTerm | undefined)[]): AffinityTerm {
-  const expressions = terms.flatMap((t) => t?.matchExpressions ?? []);
-  const fields = terms.flatMap((t) => t?.matchFields ?? []);
-  return present<AffinityTerm>({
-    matchExpressions: expressions.length === 0 ? undefined : expressions,
-    matchFields: fields.length === 0 ? undefined : fields,
-  });
 }
 
 /** JSON with sorted keys, so that equal values have equal text whatever order the API server gives their fields. */
