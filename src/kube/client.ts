@@ -1,3 +1,5 @@
+import type { Json } from '../api/json.js';
+import { record, records, string } from '../api/json.js';
 import type { KubeObject } from '../api/object.js';
 import { parseJson, readBody, readLines } from './body.js';
 import { Credentials } from './credentials.js';
@@ -5,7 +7,7 @@ import { networkError, onAbort, withDeadline } from './deadline.js';
 import { KubeError, errorOfAnswer, errorOfStatus } from './errors.js';
 import { readPages } from './pages.js';
 import { collectionPath, objectPath, queryString, resourceName } from './paths.js';
-import type { CallOptions, KubePort, ListOptions, ObjectName, Patch } from './port.js';
+import type { CallOptions, DiscoveryPort, KubePort, ListOptions, ObjectName, Patch } from './port.js';
 import { apiVersionOf, type Resource } from './resources.js';
 import { Transport, type Outgoing } from './transport.js';
 
@@ -64,7 +66,7 @@ const MAX_ERROR_BYTES = 64 << 10;
 const MAX_INNER_WAIT_MS = 2_000;
 
 /** The API server, as raw JSON. Safe to share by the whole process; see KubePort for the verbs. */
-export class KubeClient implements KubePort, WatchPort {
+export class KubeClient implements KubePort, WatchPort, DiscoveryPort {
   readonly #transport: Transport;
 
   private constructor(transport: Transport) {
@@ -176,6 +178,7 @@ export class KubeClient implements KubePort, WatchPort {
       what,
       method: 'GET',
       path: `${collectionPath(resource, namespace)}${query}`,
+      accept: acceptOf(resource, 'PartialObjectMetadataList'),
       maxBytes: MAX_PAGE_BYTES,
       safe: true,
       quiet: isSecret(resource),
@@ -202,6 +205,7 @@ export class KubeClient implements KubePort, WatchPort {
     const outgoing: Omit<Outgoing, 'signal'> = {
       method: 'GET',
       path: `${collectionPath(resource, namespace)}${query}`,
+      accept: acceptOf(resource, 'PartialObjectMetadata'),
       watch: true,
     };
     const connection = new AbortController();
@@ -237,6 +241,26 @@ export class KubeClient implements KubePort, WatchPort {
         retryAfter: header(answer.headers, 'retry-after'),
       });
     });
+  }
+
+  /** See DiscoveryPort. Two small answers, and one for each group that is asked about and served. */
+  async served(groups: ReadonlySet<string>): Promise<ReadonlySet<string>> {
+    const all = await this.#document('list API groups', '/apis');
+    const present = records(all['groups']).filter((g) => groups.has(string(g['name']) ?? ''));
+    const versions = present.flatMap((g) => records(g['versions']).map((v) => string(v['groupVersion'])));
+    const found = await Promise.all(
+      versions.map(async (version) => {
+        if (version === undefined) return [];
+        const resources = records((await this.#document(`list resources of ${version}`, `/apis/${version}`))['resources']);
+        return resources.map((r) => `${version}/${string(r['name']) ?? ''}`);
+      }),
+    );
+    return new Set(found.flat());
+  }
+
+  async #document(what: string, path: string): Promise<Json> {
+    const call: Call = { what, method: 'GET', path, maxBytes: MAX_OBJECT_BYTES, safe: true, quiet: false };
+    return record(await this.#call(call, {})) ?? {};
   }
 
   /** Ends all connections; calls in flight fail. */
@@ -326,6 +350,10 @@ function describe(
         : ` in namespace ${namespace}`
       : ` ${namespace === undefined ? '' : `${namespace}/`}${name}`;
   return `${verb} ${resourceName(resource)}${where}`;
+}
+
+function acceptOf(resource: Resource, as: string): string | undefined {
+  return resource.metadataOnly === true ? `application/json;as=${as};g=meta.k8s.io;v=v1` : undefined;
 }
 
 function isSecret(resource: Resource): boolean {

@@ -56,3 +56,9 @@ export interface Cache<T> {
   byIndex(index: string, value: string): T[];
   readonly hasSynced: boolean;
 }
+
+/** What the API server serves. */
+export interface DiscoveryPort {
+  /** Resources of these groups, each `group/version/plural`; of groups that are not served none. Rejects with KubeError. */
+  served(groups: ReadonlySet<string>): Promise<ReadonlySet<string>>;
+}

@@ -7,6 +7,8 @@ export interface Resource {
   plural: string;
   kind: string;
   namespaced: boolean;
+  /** Lists and watches bring `metadata` and nothing else (PartialObjectMetadata). */
+  metadataOnly?: boolean;
 }
 
 const r = (apiVersion: string, plural: string, kind: string, namespaced = true): Resource => {

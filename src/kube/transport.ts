@@ -8,6 +8,8 @@ export interface Outgoing {
   path: string;
   body?: string;
   contentType?: string;
+  /** Media type of the answer; plain JSON when absent. */
+  accept?: string | undefined;
   signal: AbortSignal;
   /** Watches hold a connection for minutes, so they have an agent of their own. */
   watch?: boolean;
@@ -91,7 +93,7 @@ export class Transport {
       method: request.method,
       headers: {
         ...identity.headers,
-        accept: 'application/json',
+        accept: request.accept ?? 'application/json',
         'user-agent': this.#userAgent,
         ...(request.contentType === undefined ? {} : { 'content-type': request.contentType }),
       },
