@@ -53,27 +53,36 @@ const UNREAD_MS = 60_000;
 const LATELY_MS = 5_000;
 
 /**
- * Which images have to be looked up now: those without a record, moving tags whose last look is too old to let a gang go on, and
- * variants that cannot be used any more, for which there may be another one.
+ * Which images have to be looked up now: those without a record, moving tags whose last look is too old to let a gang go on,
+ * variants that cannot be used any more, for which there may be another one, and images that no registry has shown yet.
  */
 export function lookupsNeeded(snapshot: PrewarmSnapshot, now: number, recheckMs: number): LookupNeed[] {
   const frozen = isFrozen(snapshot);
-  const mayMove = allWarm(snapshot) && !frozen;
+  const warm = allWarm(snapshot);
   // What makes it Ready is a look just now; while it stays Ready, one every now and then.
   const maxAge = isTrue(snapshot.prewarm.status?.conditions, 'Ready') ? recheckMs : Math.min(recheckMs, LATELY_MS);
   const needs = imagesOf(snapshot.prewarm).filter(({ source, record }) => {
     const last = snapshot.lookups.get(source);
     if (!frozen && unusableBecause(record, snapshot) !== undefined)
       return last === undefined || (last.ok && last.resolved === record?.resolved);
-    const older = (ms: number): boolean => isOlder(last, ms, now);
-    if (record?.resolved === undefined) return last?.ok !== true && older(RETRY_MS);
-    if (isUnread(record)) return !allWarm(snapshot) && older(UNREAD_MS);
-    return mayMove && !isPinned(source) && older(maxAge);
+    const afterMs = lookAgainAfter(source, record, { warm, frozen, maxAge });
+    return afterMs !== undefined && isOlder(last, afterMs, now) && (record?.resolved !== undefined || last?.ok !== true);
   });
   const unique = new Map(
     needs.map(({ source, record }) => [source, record?.resolved !== undefined || snapshot.lookups.has(source)]),
   );
   return [...unique].map(([source, fresh]) => ({ source, fresh }));
+}
+
+/** Age from which on a look at an image is made again, ms; undefined where there is nothing to learn. */
+function lookAgainAfter(
+  source: string,
+  record: ImageRecord | undefined,
+  { warm, frozen, maxAge }: { warm: boolean; frozen: boolean; maxAge: number },
+): number | undefined {
+  if (record?.resolved === undefined) return RETRY_MS;
+  if (isUnread(record)) return warm ? undefined : UNREAD_MS;
+  return warm && !frozen && !isPinned(source) ? maxAge : undefined;
 }
 
 /** A look from the future was made before the clock was set back: its age is not known. */

@@ -79,7 +79,10 @@ export function hostsToml(registry: string): string {
 }
 
 /** The kubelet's configuration file (kubelet.config.k8s.io/v1beta1). JSON is YAML. */
-export function kubeletConfig(paths: NodePaths, o: { address: string; cgroup: string }): string {
+export function kubeletConfig(
+  paths: NodePaths,
+  o: { address: string; cgroup: string; more?: Readonly<Record<string, unknown>> | undefined },
+): string {
   return JSON.stringify({
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
     kind: 'KubeletConfiguration',
@@ -117,6 +120,7 @@ export function kubeletConfig(paths: NodePaths, o: { address: string; cgroup: st
     },
     imageGCHighThresholdPercent: 100,
     imageGCLowThresholdPercent: 99,
+    ...o.more,
   });
 }
 

@@ -68,7 +68,7 @@ async function writeConfig(
     'kubelet.crt': keys.cert,
     'kubelet.key': keys.key,
     'kubeconfig.json': kubeconfig(paths, options.apiServer.url),
-    'kubelet.json': kubeletConfig(paths, { address: member.address, cgroup: member.netns }),
+    'kubelet.json': kubeletConfig(paths, { address: member.address, cgroup: member.netns, more: options.kubelet }),
     'containerd.toml': containerdConfig(paths, {
       sandboxImage: options.sandbox.name,
       cniBin: options.cniBin,

@@ -31,6 +31,8 @@ export interface RealNodesOptions {
   labels?: Readonly<Record<string, string>>;
   /** Where images and Pods live. Default tmpfs where memory allows: its times spread less. */
   root?: 'tmpfs' | 'disk';
+  /** Further fields of each kubelet's configuration, over those of the harness. */
+  kubelet?: Readonly<Record<string, unknown>>;
   /** Size of each node's tmpfs in MiB; default 4096. It is the node's disk: what is full is full. */
   tmpfsMiB?: number;
 }
