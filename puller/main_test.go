@@ -28,7 +28,7 @@ func image(t *testing.T) string {
 }
 
 func TestRun(t *testing.T) {
-	full, empty := image(t), t.TempDir()
+	full, empty, copies := image(t), t.TempDir(), t.TempDir()
 	list := filepath.Join(t.TempDir(), "list")
 	if err := os.WriteFile(list, []byte("/a\nmissing\n\n../../etc/passwd\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -48,6 +48,10 @@ func TestRun(t *testing.T) {
 		"read counts what it cannot read":         {[]string{"read", full, list}, 0, "read 1 files, 5 bytes, 2 unreadable", false},
 		"read without a list file fails":          {[]string{"read", full, list + "x"}, 1, "list of files", false},
 		"version says a version":                  {[]string{"version"}, 0, "dev", false},
+		"wait waits for its end":                  {[]string{"wait"}, 0, "", true},
+		"copy makes a copy":                       {[]string{"copy", filepath.Join(copies, "puller")}, 0, "", false},
+		"copy over a copy makes another":          {[]string{"copy", filepath.Join(copies, "puller")}, 0, "", false},
+		"copy into no directory fails":            {[]string{"copy", empty + "/x/y"}, 1, "cannot be made", false},
 		"anything else shows the usage":           {[]string{"run", full}, 2, "usage:", false},
 	} {
 		t.Run(name, func(t *testing.T) {

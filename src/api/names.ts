@@ -26,6 +26,8 @@ export const ANNOTATION = {
   decisions: `${GROUP}/decisions`,
   /** Output on Workloads: the time (RFC 3339) at which a hold ends, stamped before the hold begins. */
   holdDeadline: `${GROUP}/hold-deadline`,
+  /** Output on Workloads: the time (RFC 3339) at which our name on the job's list of admission gates goes at the latest. */
+  gateDeadline: `${GROUP}/gate-deadline`,
   /** Manifest annotation of a variant: digest of the platform manifest (or index) that it was made from. */
   sourceDigest: `${GROUP}/source-digest`,
 } as const;
@@ -85,6 +87,8 @@ export const INSTALL = {
   gatedJobsRole: 'harbinger-gated-jobs',
   /** ClusterRole that users bind per namespace, so that images which only its pull secrets may read are found and pulled there. */
   workloadPullersRole: 'harbinger-workload-pullers',
+  /** ValidatingAdmissionPolicy that lets the controller make DaemonSets of pullers and no others. */
+  pullerPolicy: 'harbinger-pullers',
   /** Secret with credentials and authorities of registries, made by whoever installs. */
   registriesSecret: 'harbinger-registries',
   /** Leases: the leading controller, and the webhook replica that ends overdue holds. */

@@ -1,4 +1,5 @@
 import { at, string, time } from '../api/json.js';
+import type { KubeObject } from '../api/object.js';
 import type { KubePort } from '../kube/port.js';
 import { RESOURCE } from '../kube/resources.js';
 import type { PullerSet } from '../preheat/world.js';
@@ -16,24 +17,29 @@ const PAGE = 50;
 export function rejectionReader(client: Pick<KubePort, 'list'>): ReadRejection {
   return async ({ namespace, name }) => {
     const selector = { namespace, fieldSelector: `regarding.kind=DaemonSet,regarding.name=${name},type=Warning`, limit: PAGE };
-    const latest: { seen: number; note: string } = { seen: 0, note: '' };
+    let latest: Told | undefined;
     try {
-      for await (const page of client.list(RESOURCE.events, selector)) {
-        for (const event of page) {
-          const seen =
-            time(at(event, 'series')['lastObservedTime']) ??
-            time(at(event)['deprecatedLastTimestamp']) ??
-            time(at(event)['eventTime']) ??
-            0;
-          if (seen < latest.seen) continue;
-          latest.seen = seen;
-          latest.note = `${string(at(event)['reason']) ?? ''}: ${string(at(event)['note']) ?? ''}`;
-        }
-      }
+      for await (const page of client.list(RESOURCE.events, selector)) latest = [latest, ...page.map(told)].reduce(later);
     } catch {
       // It only explains; the failure itself is told without it.
       return undefined;
     }
-    return latest.note === '' ? undefined : latest.note;
+    return latest?.note;
   };
+}
+
+interface Told {
+  /** Epoch ms. */
+  at: number;
+  note: string;
+}
+
+function told(event: KubeObject): Told {
+  const times = [at(event, 'series')['lastObservedTime'], at(event)['deprecatedLastTimestamp'], at(event)['eventTime']];
+  const { reason, note } = at(event);
+  return { at: times.map(time).find((t) => t !== undefined) ?? 0, note: `${string(reason) ?? ''}: ${string(note) ?? ''}` };
+}
+
+function later(a: Told | undefined, b: Told | undefined): Told | undefined {
+  return a === undefined || (b !== undefined && b.at >= a.at) ? b : a;
 }

@@ -80,23 +80,25 @@ export class PullerWorld {
 
   /** What the DaemonSet controller complains about: followed in our own namespace, asked for in those of tenants once Pods are overdue. */
   async #rejected(sets: readonly PullerSet[], now: number): Promise<Map<string, string>> {
-    const { caches, namespace, readRejection } = this.#options;
+    const { caches, namespace } = this.#options;
     const notes = new Map<string, string>();
-    const names = new Set<string>();
     for (const set of sets) {
-      const key = `${set.namespace}/${set.name}`;
-      names.add(key);
-      if (set.namespace !== namespace && this.#isOverdue(set, now)) {
-        const last = this.#rejections.get(key);
-        if (last === undefined || now < last.at || now - last.at >= REJECTION_MS)
-          this.#rejections.set(key, { at: now, note: await readRejection(set) });
-      }
-      const note =
-        set.namespace === namespace ? caches.rejections.byIndex('set', set.name).at(-1)?.note : this.#rejections.get(key)?.note;
-      if (note !== undefined && note !== '') notes.set(key, note);
+      const own = set.namespace === namespace;
+      const note = own ? caches.rejections.byIndex('set', set.name).at(-1)?.note : await this.#asked(set, now);
+      if (note !== undefined) notes.set(`${set.namespace}/${set.name}`, note);
     }
-    for (const key of this.#rejections.keys()) if (!names.has(key)) this.#rejections.delete(key);
+    for (const key of this.#rejections.keys()) if (!notes.has(key)) this.#rejections.delete(key);
     return notes;
+  }
+
+  async #asked(set: PullerSet, now: number): Promise<string | undefined> {
+    if (!this.#isOverdue(set, now)) return undefined;
+    const key = `${set.namespace}/${set.name}`;
+    const last = this.#rejections.get(key);
+    if (last !== undefined && last.at <= now && now - last.at < REJECTION_MS) return last.note;
+    const note = await this.#options.readRejection(set);
+    this.#rejections.set(key, { at: now, note });
+    return note;
   }
 
   #isOverdue(set: PullerSet, now: number): boolean {

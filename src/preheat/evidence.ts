@@ -2,7 +2,7 @@ import { clip } from '../api/conditions.js';
 import { formatDuration } from '../api/duration.js';
 import type { FailureReason } from '../api/reasons.js';
 import type { NodeFacts } from '../placement/node-facts.js';
-import { classifyPullError } from './pull-errors.js';
+import { classifyEnd, classifyPullError, classifyUnplaced, isPutOff } from './pull-errors.js';
 import type { Puller } from './puller.js';
 
 /** What the proof needs of a puller Pod. */
@@ -83,18 +83,18 @@ export function pullState(
   const bad = problemOfNode(pod, node, mayFlow) ?? problemOfPod(puller, pod);
   if (bad !== undefined) return bad;
   const { container } = pod;
-  if (container?.waiting !== undefined && !isProgress(container.waiting.reason)) {
+  if (container?.waiting !== undefined && !isProgress(container.waiting)) {
     const { reason, message } = container.waiting;
     return failed(classifyPullError(reason, message), message === '' ? reason : message);
   }
   if (container?.runningSince !== undefined) return runningState(pod, container, container.runningSince);
-  if (age >= at.deadlineMs) return failed('PullFailed', `the pull has not ended after ${formatDuration(age)}`);
+  if (age >= at.deadlineMs) return failed('TimedOut', `the pull has not ended after ${formatDuration(age)}`);
   return { state: 'pulling', inFlight: mayFlow, since: pod.createdAt };
 }
 
-/** Waiting reasons of a kubelet that is at work. */
-function isProgress(reason: string): boolean {
-  return reason === 'ContainerCreating' || reason === 'PodInitializing' || reason === '';
+/** A kubelet that is at work, or about to be: one that begins too many pulls a second puts this one off, and says so as an error. */
+function isProgress({ reason, message }: { reason: string; message: string }): boolean {
+  return reason === 'ContainerCreating' || reason === 'PodInitializing' || reason === '' || isPutOff(message);
 }
 
 function runningState(pod: PullerPod, container: ContainerState, runningSince: number): PullState {
@@ -128,20 +128,21 @@ function problemOfPod(puller: Puller, pod: PullerPod): PullState | undefined {
   if (pod.image !== puller.image) {
     return failed('DigestMismatch', `puller Pod ${pod.name} mounts ${pod.image ?? 'no image volume'} instead of ${puller.image}`);
   }
-  if (pod.gates.length > 0) return failed('Gated', gatedMessage(pod.gates));
+  if (pod.gates.length > 0) return failed('Gated', gatedMessage(pod.gates, pod.namespace));
   if (pod.phase === 'Failed' || pod.phase === 'Succeeded') {
-    return failed(
-      'Rejected',
-      `puller Pod ${pod.name} ended: ${[pod.reason, pod.message].filter(Boolean).join(': ') || pod.phase}`,
-    );
+    const words = [pod.reason, pod.message].filter(Boolean).join(': ');
+    return failed(classifyEnd(pod.reason), `puller Pod ${pod.name} ended: ${words || pod.phase}`);
   }
-  if (pod.unschedulable !== undefined) return failed('Rejected', `puller Pod ${pod.name} cannot be placed: ${pod.unschedulable}`);
+  if (pod.unschedulable !== undefined)
+    return failed(classifyUnplaced(pod.unschedulable), `puller Pod ${pod.name} cannot be placed: ${pod.unschedulable}`);
   return undefined;
 }
 
 /** Seen: Kueue gates every Pod of a managed namespace; no label on the Pod opts out. */
-function gatedMessage(gates: readonly string[]): string {
+function gatedMessage(gates: readonly string[], namespace: string): string {
   const kueue = gates.some((g) => g.startsWith('kueue.x-k8s.io/'));
-  const way = kueue ? "; take Harbinger's namespace out of managedJobsNamespaceSelector of the Kueue configuration" : '';
+  const way = kueue
+    ? `; take namespace ${namespace} out of managedJobsNamespaceSelector of the Kueue configuration, or, where it is a tenant's, give Harbinger a credential for the registry so that pullers stand in its own`
+    : '';
   return `puller Pods are held by scheduling gates ${gates.join(', ')}${way}`;
 }

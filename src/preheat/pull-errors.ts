@@ -6,6 +6,7 @@ import type { FailureReason } from '../api/reasons.js';
  * snapshotter stands before both, since it ends in "not found" too and no registry can mend it.
  */
 const TEXTS: readonly (readonly [RegExp, FailureReason])[] = [
+  [/SignatureValidationFailed|signature validation failed|source image rejected/i, 'SignatureInvalid'],
   [/no processor for media-?type|unsupported diff media type/i, 'FormatUnreadable'],
   // Layers were unpacked for another snapshotter and their blobs thrown away: the content store says so, not the registry.
   [/failed to (pull and )?unpack image\b.*content digest sha256:\S+ not found/is, 'ImageStoreConflict'],
@@ -20,7 +21,7 @@ const TEXTS: readonly (readonly [RegExp, FailureReason])[] = [
   ],
   [/\b404\b|not found|manifest unknown|name unknown|does not exist/i, 'ImageNotFound'],
   [
-    /connection refused|no such host|i\/o timeout|\b(429|5\d\d)\b|too many requests|tls:|x509|EOF|connection reset|network is unreachable|deadline exceeded/i,
+    /connection refused|no such host|server misbehaving|handshake timeout|i\/o timeout|\b(429|5\d\d)\b|too many requests|tls:|x509|EOF|connection reset|network is unreachable|deadline exceeded/i,
     'RegistryError',
   ],
 ];
@@ -29,6 +30,7 @@ const TEXTS: readonly (readonly [RegExp, FailureReason])[] = [
 const REASONS: Readonly<Record<string, FailureReason>> = {
   InvalidImageName: 'Unparsable',
   RegistryUnavailable: 'RegistryError',
+  SignatureValidationFailed: 'SignatureInvalid',
   ErrImageNeverPull: 'PullFailed',
 };
 
@@ -37,4 +39,26 @@ export function classifyPullError(reason: string, message: string): FailureReaso
   const named = REASONS[reason];
   if (named !== undefined) return named;
   return TEXTS.find(([pattern]) => pattern.test(message))?.[1] ?? 'PullFailed';
+}
+
+/** Whether a pull was put off by the kubelet's own limit of pulls begun in a second (registryPullQPS): it is begun a moment later. */
+export function isPutOff(message: string): boolean {
+  return /pull QPS exceeded/i.test(message);
+}
+
+/** Reasons of kubelets for Pods that they will not run or ran no longer, by what they mean. First match wins. */
+const ENDS: readonly (readonly [RegExp, FailureReason])[] = [
+  [/^OutOf/, 'NoRoom'],
+  [/^(Evicted|Preempt\w*|TerminationByKubelet)$/, 'Evicted'],
+  [/^(NodeLost|NodeShutdown|Shutdown|Terminated)$/, 'NodeLost'],
+];
+
+/** What the reason of a Pod that has ended says about its node. Total; what is not recognised is Rejected. */
+export function classifyEnd(reason = ''): FailureReason {
+  return ENDS.find(([pattern]) => pattern.test(reason))?.[1] ?? 'Rejected';
+}
+
+/** What the scheduler's words say about a Pod that is pinned to one node: no room there, or something else that keeps it out. */
+export function classifyUnplaced(message: string): FailureReason {
+  return /too many pods|insufficient /i.test(message) ? 'NoRoom' : 'Rejected';
 }

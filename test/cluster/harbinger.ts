@@ -84,7 +84,7 @@ export async function installHarbinger(cluster: Cluster, options: HarbingerOptio
   const { webhookReplicas = 1, controllers: controllerCount = 1, flags = {}, pullerImage } = options;
   const [balancerPort = 0, ...ports] = await cluster.leasePorts(1 + webhookReplicas);
   const webhookUrl = `https://127.0.0.1:${webhookReplicas > 1 ? balancerPort : (ports[0] ?? 0)}/mutate`;
-  const manifests = readManifests();
+  const manifests = readManifests().map((m) => withProgram(m, pullerImage));
   const [crds, others] = [manifests.filter(isCrd), manifests.filter((m) => !isCrd(m))];
   const applyCrds = (): Promise<void> => applyManifests(cluster, crds, undefined);
   const withoutCrds = applyManifests(cluster, others, webhookReplicas > 0 ? webhookUrl : undefined);
@@ -151,6 +151,14 @@ async function applyManifests(cluster: Cluster, manifests: readonly Draft[], web
       await client.watchUntil(`${m.apiVersion}/${m.kind}`, String(m.metadata.name), (crd) => isTrue(crd, 'Established'));
     }),
   );
+}
+
+// The policy on DaemonSets names the program that the flag of the Deployment names.
+function withProgram(manifest: Draft, pullerImage: string | undefined): Draft {
+  if (manifest.kind !== 'ValidatingAdmissionPolicy' || pullerImage === undefined) return manifest;
+  const spec = manifest['spec'] as { variables: { name: string; expression: string }[] };
+  const variables = spec.variables.map((v) => (v.name === 'program' ? { ...v, expression: `'${pullerImage}'` } : v));
+  return { ...manifest, spec: { ...spec, variables } };
 }
 
 const isCrd = (manifest: Draft): boolean => manifest.kind === 'CustomResourceDefinition';

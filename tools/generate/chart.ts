@@ -26,6 +26,8 @@ const FILES: Record<string, string> = {
   Service: 'workloads',
   PodDisruptionBudget: 'workloads',
   MutatingWebhookConfiguration: 'webhook-configuration',
+  ValidatingAdmissionPolicy: 'puller-policy',
+  ValidatingAdmissionPolicyBinding: 'puller-policy',
 };
 
 /** Values with the comment that explains each; values.yaml and the table of the README come from here. */

@@ -1,6 +1,7 @@
 import { INSTALL } from '../../src/api/names.js';
 import { crds } from './crds.js';
 import { PART_OF } from './labels.js';
+import { pullerPolicy } from './puller-policy.js';
 import { rbac } from './rbac.js';
 import { webhookConfiguration } from './webhook-configuration.js';
 import type { Install } from './workloads.js';
@@ -30,7 +31,13 @@ export function defaultInstall(version: string): Install {
 
 /** Everything but CRDs and the namespace, in an order in which each object finds what it refers to. */
 export function installObjects(install: Install): Manifest[] {
-  return [...rbac(install.namespace), ...workloads(install), webhookConfiguration(install.namespace, install.scope)];
+  const { namespace, pullerImage, scope } = install;
+  return [
+    ...rbac(namespace),
+    ...workloads(install),
+    webhookConfiguration(namespace, scope),
+    ...pullerPolicy(namespace, pullerImage),
+  ];
 }
 
 function namespaceObject(name: string): Manifest {

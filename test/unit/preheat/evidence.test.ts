@@ -111,10 +111,49 @@ describe('proof of warm (P4)', () => {
       },
     ],
     [
-      'the kubelet rejected the Pod',
+      'the kubelet has no room for the Pod',
       pod({ phase: 'Failed', reason: 'OutOfpods', message: 'too many Pods' }),
       node('n1'),
-      { state: 'failed', reason: 'Rejected', message: expect.stringContaining('OutOfpods: too many Pods') as unknown as string },
+      { state: 'failed', reason: 'NoRoom', message: expect.stringContaining('OutOfpods: too many Pods') as unknown as string },
+    ],
+    [
+      'the kubelet rejected the Pod for another cause',
+      pod({ phase: 'Failed', reason: 'NodeAffinity', message: 'Predicate NodeAffinity failed' }),
+      node('n1'),
+      { state: 'failed', reason: 'Rejected' },
+    ],
+    [
+      'the kubelet evicted the Pod',
+      pod({ phase: 'Failed', reason: 'Evicted', message: 'The node was low on resource: ephemeral-storage.' }),
+      node('n1'),
+      { state: 'failed', reason: 'Evicted' },
+    ],
+    [
+      'the kubelet was shut down with its node',
+      pod({ phase: 'Failed', reason: 'Terminated', message: 'Pod was terminated in response to imminent node shutdown.' }),
+      node('n1'),
+      { state: 'failed', reason: 'NodeLost' },
+    ],
+    [
+      'the scheduler says that the node is full',
+      pod({ unschedulable: "0/3 nodes are available: 1 Too many pods, 2 node(s) didn't match Pod's node affinity/selector." }),
+      node('n1'),
+      { state: 'failed', reason: 'NoRoom' },
+    ],
+    [
+      'the kubelet puts the pull off, since it begins too many a second',
+      pod({ phase: 'Pending', container: waiting('ErrImagePull', 'pull QPS exceeded') }),
+      node('n1'),
+      { state: 'pulling', inFlight: true },
+    ],
+    [
+      'the kubelet waits before it tries such a pull again',
+      pod({
+        phase: 'Pending',
+        container: waiting('ImagePullBackOff', 'Back-off pulling image "x": ErrImagePull: pull QPS exceeded'),
+      }),
+      node('n1'),
+      { state: 'pulling', inFlight: true },
     ],
     [
       'the scheduler cannot place it',
@@ -142,7 +181,7 @@ describe('proof of warm (P4)', () => {
     expect(pullState(puller(), stuck, node('n1'), { now: T0 + 600_000, deadlineMs: 600_000 })).toMatchObject({
       state: 'failed',
       inFlight: false,
-      reason: 'PullFailed',
+      reason: 'TimedOut',
     });
   });
 
@@ -185,7 +224,12 @@ describe('what a failed pull means', () => {
     ['ErrImagePull', 'dial tcp 10.0.0.1:443: connect: connection refused', 'RegistryError'],
     ['ErrImagePull', 'unexpected status: 429 Too Many Requests', 'RegistryError'],
     ['ErrImagePull', 'unexpected status: 503 Service Unavailable', 'RegistryError'],
+    ['ErrImagePull', 'failed to do request: Head "https://r/v2/x": net/http: TLS handshake timeout', 'RegistryError'],
+    ['ErrImagePull', 'failed to copy: httpReadSeeker: failed open: unexpected EOF', 'RegistryError'],
+    ['ErrImagePull', 'dial tcp: lookup r on 10.96.0.10:53: server misbehaving', 'RegistryError'],
     ['RegistryUnavailable', '', 'RegistryError'],
+    ['SignatureValidationFailed', 'image pull failed for r/x because the signature validation failed', 'SignatureInvalid'],
+    ['ErrImagePull', 'Source image rejected: A signature was required, but no signature exists', 'SignatureInvalid'],
     ['InvalidImageName', "couldn't parse image name", 'Unparsable'],
     ['CreateContainerError', 'something new', 'PullFailed'],
   ];
@@ -197,6 +241,22 @@ describe('the identity of a puller', () => {
     expect(pullerOf('reg.example.com/x:v1')).toBeUndefined();
     expect(pullerOf('not an image')).toBeUndefined();
     expect(pullerOf(image())).toMatchObject({ image: image(), registry: 'reg.example.com' });
+  });
+  const tenant = (secrets: string[], serviceAccountName?: string, namespace = 'team') =>
+    puller('a', { tenant: { namespace, secrets, serviceAccountName } }).hash;
+  test('differs by the tenant and by what it pulls with', () => {
+    const hashes = [
+      puller('a').hash,
+      tenant(['s']),
+      tenant(['s', 't']),
+      tenant(['s'], undefined, 'other'),
+      tenant([], 'trainer'),
+    ];
+    expect(new Set(hashes).size).toBe(hashes.length);
+  });
+  test('is one for tenants with equal rights: an account counts only where no secret is named', () => {
+    expect(tenant(['s'], 'trainer')).toBe(tenant(['s']));
+    expect(tenant([], 'default')).toBe(tenant([]));
   });
   test('is shared by equal images and differs by runtime class', () => {
     expect(puller('a', { bytes: 1 }).hash).toBe(puller('a', { bytes: 2 }).hash);

@@ -93,7 +93,10 @@ describe('where an image stands', () => {
     else expect(state).toMatchObject(expected);
   });
   test('why no Pod comes is told in the words of the DaemonSet controller', () => {
-    const state = stateOf({ missingForMs: () => 60_000, rejections: new Map([['harbinger-system/puller-x', 'FailedCreate: exceeded quota']]) });
+    const state = stateOf({
+      missingForMs: () => 60_000,
+      rejections: new Map([['harbinger-system/puller-x', 'FailedCreate: exceeded quota']]),
+    });
     expect(state?.message).toContain('FailedCreate: exceeded quota');
   });
 });

@@ -42,10 +42,13 @@ describe('RBAC', () => {
     // The control: the roles of webhook and controller are.
     expect(bound).toEqual(expect.arrayContaining([INSTALL.webhook, INSTALL.controller]));
     expect(bound).not.toContain(INSTALL.pullSecretsRole);
+    expect(of('ClusterRole').map((o) => o['metadata'].name)).toContain(INSTALL.workloadPullersRole);
+    expect(bound).not.toContain(INSTALL.workloadPullersRole);
   });
 
   test('creates DaemonSets in the namespace of the installation only', () => {
-    expect(rules.filter(([, r]) => r.resources.includes('daemonsets')).map(([, , where]) => where)).toEqual(['own']);
+    const writes = rules.filter(([, r]) => r.resources.includes('daemonsets') && r.verbs.includes('create'));
+    expect(writes.map(([, , where]) => where)).toEqual(['own']);
   });
 
   test('gives each account only its own Lease', () => {

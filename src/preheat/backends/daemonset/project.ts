@@ -3,7 +3,7 @@ import { at, list, number, present, record, records, string, time } from '../../
 import { LABEL } from '../../../api/names.js';
 import type { KubeObject } from '../../../api/object.js';
 import type { ContainerState, PullerPod } from '../../evidence.js';
-import type { PullerSet } from '../../world.js';
+import type { PullerSet, PullMethod } from '../../world.js';
 import { TENANT_ACCOUNT } from './manifest.js';
 import { isHarmless, warmingOf } from './shape.js';
 
@@ -68,6 +68,14 @@ function waitingState(waiting: Json): { reason: string; message: string } {
   return { reason: string(waiting['reason']) ?? '', message: string(waiting['message']) ?? '' };
 }
 
+function shardOf(labels: Readonly<Record<string, string>> = {}): number {
+  return Number(labels[LABEL.pullerShard] ?? 0);
+}
+
+function programOf(spec: Json, method: PullMethod): string {
+  return string(records(spec[method === 'Container' ? 'initContainers' : 'containers'])[0]?.['image']) ?? '';
+}
+
 /** Keeps of a DaemonSet of pullers what the planner and the engine need. */
 export function projectPullerSet(raw: KubeObject): PullerSet {
   const spec = at(raw, 'spec', 'template', 'spec');
@@ -79,14 +87,14 @@ export function projectPullerSet(raw: KubeObject): PullerSet {
     uid: metadata.uid ?? '',
     resourceVersion: metadata.resourceVersion ?? '',
     hash: metadata.labels?.[LABEL.puller] ?? '',
-    shard: Number(metadata.labels?.[LABEL.pullerShard] ?? 0),
+    shard: shardOf(metadata.labels),
     image,
     method,
     runtimeClassName: string(spec['runtimeClassName']),
-    program: string(records(spec[method === 'Container' ? 'initContainers' : 'containers'])[0]?.['image']) ?? '',
+    program: programOf(spec, method),
     pullSecrets: records(spec['imagePullSecrets']).map((s) => string(s['name']) ?? ''),
     serviceAccountName: string(spec['serviceAccountName']) ?? TENANT_ACCOUNT,
-    owners: (metadata.ownerReferences ?? []).map((o) => o.uid),
+    owners: records(metadata.ownerReferences).map((o) => string(o['uid']) ?? ''),
     harmless: isHarmless(spec),
     nodes: nodeNames(spec),
     deleting: metadata.deletionTimestamp !== undefined,

@@ -52,12 +52,16 @@ function placeOf({ tenant }: Puller, options: StepOptions): string {
 function stepFor(puller: Puller, { index, nodes, set }: Shard, options: StepOptions): EngineStep | undefined {
   if (set?.deleting === true) return undefined;
   if (set !== undefined && needsNewPods(puller, set, options)) return { do: 'delete', set };
-  const owners = puller.tenant === undefined ? [] : (options.owners?.get(puller.hash) ?? []);
+  const owners = ownersOf(puller, options);
   if (set !== undefined && asWanted(set, { puller, nodes, owners, options })) return undefined;
   const object = pullerManifest(puller, nodes, options, { shard: index, owners });
   // In a tenant's namespace a set of this name that is not the one we know must not be taken over.
   if (set !== undefined && puller.tenant !== undefined) object.metadata.uid = set.uid;
   return { do: set === undefined ? 'create' : 'update', hash: puller.hash, object, image: puller.image, nodes: nodes.size };
+}
+
+function ownersOf({ hash, tenant }: Puller, { owners }: StepOptions): readonly OwnerReference[] {
+  return tenant === undefined ? [] : (owners?.get(hash) ?? []);
 }
 
 /** Pods keep what they were made with: where all of them fail, or were made without the image, only new ones can do better. */
