@@ -8,7 +8,7 @@ import { Engine } from '../preheat/backends/daemonset/engine.js';
 import { projectPullerSet } from '../preheat/backends/daemonset/project.js';
 import { engineSteps } from '../preheat/backends/daemonset/steps.js';
 import type { World } from '../preheat/planner.js';
-import type { PullMethod } from '../preheat/world.js';
+import type { PullerSet, PullMethod } from '../preheat/world.js';
 import type { KubeObject } from '../api/object.js';
 import type { Actuator } from './actions.js';
 import type { Caches } from './caches.js';
@@ -21,6 +21,7 @@ import { planAll } from './planning.js';
 import type { ReadRejection } from './puller-rejections.js';
 import { PullerWorld } from './puller-world.js';
 import { refusalOfSet } from './refusal.js';
+import { WrittenSets } from './written-sets.js';
 
 export interface PlannerLoopOptions {
   caches: Caches;
@@ -49,13 +50,19 @@ export class PlannerLoop {
   readonly #engine: Engine;
   #plans = new Map<string, PrewarmPlan>();
   #positions: ReadonlyMap<string, number> = new Map();
+  readonly #written: WrittenSets;
   readonly #world: PullerWorld;
 
   constructor(options: PlannerLoopOptions) {
     this.#options = options;
     this.#engine = new Engine(this.#enginePort());
     const { caches, config, clock, namespace, readRejection } = options;
-    this.#world = new PullerWorld({ caches, config, now: () => clock.now(), namespace, readRejection });
+    const now = (): number => clock.now();
+    this.#written = new WrittenSets(now);
+    caches.sets.onChange((key, set) => {
+      if (set === undefined) this.#written.gone(key);
+    });
+    this.#world = new PullerWorld({ caches, config, now, sets: () => this.#sets(), namespace, readRejection });
   }
 
   /** The latest plan for an ImagePrewarm. */
@@ -95,7 +102,7 @@ export class PlannerLoop {
       owners,
       idle: (hash: string) => isIdle(world, hash),
     };
-    const after = await this.#engine.run(engineSteps(grants, caches.sets.list(), options), now);
+    const after = await this.#engine.run(engineSteps(grants, this.#sets(), options), now);
     // What was refused just now was planned as if it could be had, and must not be told so.
     const refused = this.#engine.refused(now);
     this.#publish(
@@ -104,6 +111,10 @@ export class PlannerLoop {
     this.#options.metrics.count(caches.prewarms.list());
     const busy = [...world.pulls.values()].some((states) => [...states.values()].some((s) => s.inFlight));
     return { after: Math.min(after ?? IDLE_MS, busy ? BUSY_MS : IDLE_MS) };
+  }
+
+  #sets(): PullerSet[] {
+    return this.#written.seen(this.#options.caches.sets.list());
   }
 
   #method(): PullMethod {
@@ -138,10 +149,15 @@ export class PlannerLoop {
   #enginePort(): EnginePort {
     const { actuator, config, namespace, log } = this.#options;
     return {
-      create: (object) => actuator.perform({ type: 'create-pullers', object, takeOver: object.metadata.namespace === namespace }),
-      update: (object) => actuator.perform({ type: 'update-pullers', object }),
-      delete: (set) =>
-        actuator.perform({ type: 'delete-pullers', set: { namespace: set.namespace, name: set.name, uid: set.uid } }),
+      create: (object) =>
+        this.#written.write(object, () =>
+          actuator.perform({ type: 'create-pullers', object, takeOver: object.metadata.namespace === namespace }),
+        ),
+      update: (object) => this.#written.write(object, () => actuator.perform({ type: 'update-pullers', object })),
+      delete: ({ namespace: home, name, uid }) =>
+        this.#written.remove({ namespace: home, name }, () =>
+          actuator.perform({ type: 'delete-pullers', set: { namespace: home, name, uid } }),
+        ),
       storedImage: (object) => (object === undefined ? undefined : projectPullerSet(object as KubeObject).image),
       refusal: (error, { step, failures }) => refusalOfSet(error, { step, failures, namespace }),
       fallsBack: () => config().pullers.method === 'Auto',

@@ -14,6 +14,8 @@ export interface PullerWorldOptions {
   caches: Caches;
   config: () => HarbingerConfig;
   now: () => number;
+  /** The DaemonSets of pullers, with our own writes that the cache does not show yet. */
+  sets: () => PullerSet[];
   /** Harbinger's own. */
   namespace: string;
   readRejection: ReadRejection;
@@ -49,7 +51,7 @@ export class PullerWorld {
       .flatMap((t) => t.images);
     // Those of the future are of a clock that was set back; kept, they would count until it has caught up.
     this.#orphans = this.#orphans.filter((o) => o.seenAt <= now && now < o.until);
-    const sets = caches.sets.list().filter((s) => isOurs(s, namespace));
+    const sets = this.#options.sets().filter((s) => isOurs(s, namespace));
     this.#noteMissing(sets, now);
     const world = buildWorld({
       nodes: caches.nodes.list(),

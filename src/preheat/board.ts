@@ -31,6 +31,8 @@ export class Board {
   /** What this plan has begun, on top of the world; by hash, then node. */
   readonly #begun = new Map<string, Map<string, PullState>>();
   readonly #tallies = new Map<string, Tally>();
+  /** The node of each puller on which a Pod is still waited for, by hash. */
+  readonly #lookouts = new Map<string, string>();
   readonly #memo = new Map<Candidates, Map<string, { begun: number; standing: NodeStanding[] }>>();
 
   constructor(world: World) {
@@ -56,6 +58,18 @@ export class Board {
   /** Whether the world has anything to lose on the node: a copy, a pull, a failure to be remembered. */
   isKnown(puller: Puller, node: string): boolean {
     return (this.#world.pulls.get(puller.hash)?.get(node) ?? ABSENT).state !== 'absent';
+  }
+
+  /**
+   * Whether a node goes without a Pod, and another one of the puller does so already: one is enough to see when Pods come again,
+   * and each takes its share of the limits.
+   */
+  isIdly(puller: Puller, node: string): boolean {
+    const states = this.#world.pulls.get(puller.hash);
+    if (states?.get(node)?.overdue !== true) return false;
+    const first = this.#lookouts.get(puller.hash) ?? [...states].find(([, s]) => s.overdue === true)?.[0];
+    if (first !== undefined) this.#lookouts.set(puller.hash, first);
+    return first !== node;
   }
 
   begin(puller: Puller, node: string): void {

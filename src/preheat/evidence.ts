@@ -55,6 +55,8 @@ export interface PullState {
   since?: number;
   /** Why the pull counts as stalled, while it goes on: another node is taken instead where there is one. */
   stalled?: string;
+  /** A covered node that gets no Pod. One may come at any moment, so it counts as in flight. */
+  overdue?: boolean;
   /** How long the pull took, once warm. */
   tookMs?: number;
 }

@@ -194,7 +194,8 @@ class Planner {
   }
 
   #keep(target: PlannedTarget, node: NodeFacts): void {
-    for (const puller of target.pullers) if (this.#board.isKnown(puller, node.name)) this.#grant(puller, node.name);
+    for (const puller of target.pullers)
+      if (this.#board.isKnown(puller, node.name) && !this.#board.isIdly(puller, node.name)) this.#grant(puller, node.name);
   }
 
   /** Begins the first image that is missing on the node, if every limit agrees. */

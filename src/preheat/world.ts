@@ -7,6 +7,7 @@ import type { PullState, PullerPod } from './evidence.js';
 import { pullState } from './evidence.js';
 import { isOurs, pullerOfSet } from './ownership.js';
 import type { World } from './planner.js';
+import { markStalled } from './stall.js';
 import type { Puller } from './puller.js';
 
 /** How a puller has the kubelet pull: an image volume in our own container, or our program in a container of the image. */
@@ -115,8 +116,9 @@ function statesOf(
   for (const node of set.nodes) {
     const known = states.get(node);
     if (known !== undefined && known.state !== 'absent') continue;
-    states.set(node, withoutPod(set, node, { input, exists: nodes.has(node), flowing: known?.inFlight === true }));
+    states.set(node, withoutPod(set, node, { input, exists: nodes.has(node) }));
   }
+  markStalled(states, puller.bytes, { rates: input.rates, now: input.now });
   return states;
 }
 
@@ -136,14 +138,16 @@ function better(a: PullState | undefined, b: PullState): PullState {
 }
 
 /** A covered node without a Pod: about to pull, unless the Pod has been overdue for too long. */
-function withoutPod(set: PullerSet, node: string, facts: { input: WorldInput; exists: boolean; flowing: boolean }): PullState {
+function withoutPod(set: PullerSet, node: string, facts: { input: WorldInput; exists: boolean }): PullState {
   if (!facts.exists)
     return { state: 'failed', inFlight: false, reason: 'NodeLost', message: `node ${node} does not exist any more` };
   if (facts.input.missingForMs(set.hash, node) < POD_GRACE_MS) return { state: 'pulling', inFlight: true };
   const why = facts.input.rejections.get(`${set.namespace}/${set.name}`) ?? 'see the events of the DaemonSet';
   return {
     state: 'failed',
-    inFlight: facts.flowing,
+    // The controller of DaemonSets may be away only, and makes all that it owes at once when it returns.
+    inFlight: true,
+    overdue: true,
     reason: classifyRejection(why),
     message: clip(`DaemonSet ${set.namespace}/${set.name} gets no Pod on node ${node}: ${withWayOut(why)}`),
   };
