@@ -39,6 +39,10 @@ export const RELEASE_REASONS = [
 ] as const;
 export type ReleaseReason = (typeof RELEASE_REASONS)[number];
 
+/** Why a hold ended; SentBack: its check gives the quota back in time (`onTimeout: Retry`). Label of a metric. */
+export const HOLD_ENDS = [...RELEASE_REASONS, 'SentBack'] as const;
+export type HoldEndReason = (typeof HOLD_ENDS)[number];
+
 /** Why an image is not warm on a node; `status.failures[].reason`. */
 export const FAILURE_REASONS = [
   'AuthDenied',

@@ -5,6 +5,9 @@ import { ADMISSION_GATED_BY, ANNOTATION, CHECK_CONTROLLER } from '../api/names.j
 import type { KubeObject } from '../api/object.js';
 import { MAX_HOLD_MS } from './hold.js';
 
+/** RFC 6902 operation on a job. */
+export type GateOp = { op: 'test' | 'replace'; path: string; value: string } | { op: 'remove'; path: string };
+
 type Annotations = Readonly<Record<string, string>>;
 
 /** A Workload that Kueue does not look at before we take our name off its job; no quota is held for it. */
@@ -46,7 +49,7 @@ export function gateView(workload: KubeObject & Json): GateView | undefined {
   const owner = metadata.ownerReferences?.find((o) => o.controller === true) ?? metadata.ownerReferences?.[0];
   if (owner === undefined) return undefined;
   const slash = owner.apiVersion.indexOf('/');
-  const deadline = time(annotations[ANNOTATION.holdDeadline]);
+  const deadline = time(annotations[ANNOTATION.gateDeadline]);
   return {
     job: {
       apiGroup: owner.apiVersion.slice(0, Math.max(0, slash)),
@@ -67,4 +70,20 @@ export function gateView(workload: KubeObject & Json): GateView | undefined {
  */
 export function gateEnd({ createdAt, deadline }: Pick<GateView, 'createdAt' | 'deadline'>, gatedMs: number): number {
   return deadline === undefined ? createdAt + gatedMs : Math.min(deadline, createdAt + MAX_HOLD_MS);
+}
+
+/**
+ * Takes our name off a job, of the very job and the very list that were read: others take theirs off at the same time, and a job of
+ * the same name that comes later has a gate of its own. Undefined where our name is not there.
+ */
+export function ungatePatch(job: KubeObject, uid: string): GateOp[] | undefined {
+  const value = job.metadata.annotations?.[ADMISSION_GATED_BY];
+  if (value === undefined || job.metadata.uid !== uid || !isGated(job.metadata.annotations)) return undefined;
+  const path = `/metadata/annotations/${ADMISSION_GATED_BY.replace('/', '~1')}`;
+  const left = withoutOurs(value);
+  return [
+    { op: 'test', path: '/metadata/uid', value: uid },
+    { op: 'test', path, value },
+    left === undefined ? { op: 'remove', path } : { op: 'replace', path, value: left },
+  ];
 }

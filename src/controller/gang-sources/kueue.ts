@@ -2,6 +2,8 @@ import type { Json } from '../../api/json.js';
 import { at, number, present, record, records, string, stringMap, time } from '../../api/json.js';
 import type { KubeObject } from '../../api/object.js';
 import { keyOf } from '../../api/object.js';
+import type { GateView } from '../../gangs/gates.js';
+import { gateView } from '../../gangs/gates.js';
 import type { HoldView } from '../../gangs/hold.js';
 import { holdView } from '../../gangs/hold.js';
 import type { Gang, GangState, PodSet } from '../../gangs/shape.js';
@@ -16,6 +18,8 @@ export interface WorkloadView {
   resourceVersion: string;
   gang: Gang;
   hold: HoldView;
+  /** What keeps Kueue from looking at it, if that is ours. */
+  gate?: GateView | undefined;
   /** Whether the object carries annotations at all: a JSON patch has to add the map first. */
   hasAnnotations: boolean;
 }
@@ -113,6 +117,7 @@ export function projectWorkload(raw: KubeObject & Json): WorkloadView {
     resourceVersion: metadata.resourceVersion ?? '',
     gang,
     hold,
+    gate: gateView(raw),
     hasAnnotations: record(metadata.annotations) !== undefined,
   };
 }

@@ -1,4 +1,5 @@
 import { formatDuration, formatTime } from '../../api/duration.js';
+import type { HoldEndReason } from '../../api/reasons.js';
 import type { HoldView } from '../../gangs/hold.js';
 import { validDeadline } from '../../gangs/hold.js';
 import { isEnough } from './enough.js';
@@ -43,6 +44,8 @@ export interface CheckWrite {
   name: string;
   state: 'Ready' | 'Pending' | 'Retry';
   message: string;
+  /** Why it is not Pending any more, for the metric. */
+  reason?: HoldEndReason | undefined;
   /** With Retry: Kueue reserves no quota for the gang for so long. */
   requeueAfterMs?: number;
   /** The state changes too, so lastTransitionTime moves. */
@@ -60,6 +63,7 @@ export interface CheckDecision {
 interface Answer {
   state: CheckWrite['state'];
   message: string;
+  reason?: HoldEndReason | undefined;
   requeueAfterMs?: number;
   stamp?: number;
   after?: number;
@@ -97,10 +101,10 @@ export function decideCheck(snapshot: CheckSnapshot, now: number): CheckDecision
 }
 
 /** Nothing while the state stays Ready: its message told why, and what came later changes nothing. */
-function writeOf(check: Check, { state, message, requeueAfterMs }: Answer): CheckWrite[] {
+function writeOf(check: Check, { state, message, reason, requeueAfterMs }: Answer): CheckWrite[] {
   const transition = state !== check.state;
   if (!transition && (state === 'Ready' || message === check.message)) return [];
-  return [{ name: check.name, state, message, transition, ...(requeueAfterMs === undefined ? {} : { requeueAfterMs }) }];
+  return [{ name: check.name, state, message, reason, transition, ...(requeueAfterMs === undefined ? {} : { requeueAfterMs }) }];
 }
 
 function earliest<K extends string>(key: K, values: readonly (number | undefined)[]): { [P in K]?: number } {
@@ -112,7 +116,7 @@ function answerOf(snapshot: CheckSnapshot, parameters: CheckParameters, at: { no
   const { view, optIn } = snapshot;
   const problems = problemsOf(optIn);
   const never = neverHeld(snapshot);
-  if (never !== undefined) return { state: 'Ready', message: never };
+  if (never !== undefined) return { state: 'Ready', reason: 'OptedOut', message: never };
   const warm = warmAnswer(snapshot.warmth, parameters.minWarmPercent);
   if (warm !== undefined) return warm;
   if (view.reservedAt === undefined) return { state: 'Pending', message: progressMessage(snapshot.warmth, at.now) + problems };
@@ -134,7 +138,7 @@ export function warmAnswer(warmth: Warmth | undefined, minWarmPercent: number): 
   if (warmth === undefined) return undefined;
   const { ready, current, warm, desired } = warmth;
   return current && (ready || isEnough(warmth, minWarmPercent))
-    ? { state: 'Ready', message: `images warm on ${warm}/${desired} nodes` }
+    ? { state: 'Ready', reason: 'WarmVerified', message: `images warm on ${warm}/${desired} nodes` }
     : undefined;
 }
 
@@ -144,13 +148,13 @@ function heldAnswer(snapshot: CheckSnapshot, parameters: CheckParameters, at: { 
   const { now } = at;
   const progress = progressMessage(warmth, now);
   const holdMs = snapshot.optIn.holdMs ?? parameters.defaultHoldMs;
+  const pointless = pointlessBecause(snapshot, progress);
   if (holdMs === 0)
-    return { state: 'Ready', message: pointlessBecause(snapshot, progress) ?? `quota is reserved; let go with ${progress}` };
+    return { state: 'Ready', reason: 'QuotaReservedCold', message: pointless ?? `quota is reserved; let go with ${progress}` };
   const context = { progress, parameters, check: at.check };
   if (parameters.retry !== undefined && warmth?.reason === 'DeadlineExceeded')
     return timedOut('the time for its pulls is over', context);
-  const pointless = pointlessBecause(snapshot, progress);
-  if (pointless !== undefined) return { state: 'Ready', message: pointless };
+  if (pointless !== undefined) return { state: 'Ready', reason: 'Hopeless', message: pointless };
   const reservedAt = view.reservedAt ?? now;
   const stamped = validDeadline(view);
   // A stamp of an earlier, longer hold may lie in the future still; what the gang asks for now counts.
@@ -168,10 +172,15 @@ function timedOut(
   const { retries = 0 } = check;
   if (retry === undefined || retries >= retry.times) {
     const spent = retry === undefined ? '' : ` for the ${ordinal(retries + 1)} time`;
-    return { state: 'Ready', message: `timed out, starting cold: ${over}${spent} with ${progress}` };
+    return { state: 'Ready', reason: 'DeadlineExceeded', message: `timed out, starting cold: ${over}${spent} with ${progress}` };
   }
   const message = `timed out, back to the queue: ${over} with ${progress}; quota again in ${formatDuration(retry.afterMs)} at the earliest`;
-  return { state: 'Retry', message: `${message} (${retries + 1} of ${retry.times})`, requeueAfterMs: retry.afterMs };
+  return {
+    state: 'Retry',
+    reason: 'SentBack',
+    message: `${message} (${retries + 1} of ${retry.times})`,
+    requeueAfterMs: retry.afterMs,
+  };
 }
 
 function ordinal(n: number): string {

@@ -1,7 +1,5 @@
 import { formatTime } from '../../api/duration.js';
-import type { ImagePrewarm } from '../../api/kinds/index.js';
 import { ANNOTATION } from '../../api/names.js';
-import { keyOf } from '../../api/object.js';
 import { templateFacts } from '../../gangs/pod-templates.js';
 import type { HarbingerConfig } from '../../config/schema.js';
 import { isConflict, isInvalid, isNotFound } from '../../kube/errors.js';
@@ -13,11 +11,10 @@ import type { Caches } from '../caches.js';
 import type { GangViews } from '../gang-views.js';
 import type { WorkloadView } from '../gang-sources/kueue.js';
 import type { Guard } from '../guard.js';
-import type { PlannerLoop } from '../planner-loop.js';
-import { slowestOf } from '../prewarm/readiness.js';
+import type { GangWarmth } from './gang-warmth.js';
+import type { HoldCounts } from './hold-counts.js';
 import { parametersOf } from './parameters.js';
-import type { CheckSnapshot, CheckWrite, Warmth } from './decide.js';
-import { refusedWarmth, warmthOf } from './warmth.js';
+import type { CheckSnapshot, CheckWrite } from './decide.js';
 import { decideCheck } from './decide.js';
 import { Flaps } from './flaps.js';
 
@@ -26,7 +23,8 @@ export interface KueueCheckOptions {
   views: GangViews;
   actuator: Actuator;
   guard: Guard;
-  planner: Pick<PlannerLoop, 'planOf'>;
+  warmth: Pick<GangWarmth, 'of'>;
+  counts: Pick<HoldCounts, 'ended'>;
   config: () => HarbingerConfig;
   clock: Clock;
 }
@@ -99,25 +97,15 @@ export class KueueCheckReconciler {
     const { caches, views, config } = this.#options;
     const { gang, hold } = workload;
     const checks = caches.ownChecks().map((c) => [c.name, parametersOf(c, caches.checkConfigs).parameters] as const);
-    const prewarm = views.prewarmOf(gang);
     return {
       view: hold,
       delayedTopology: gang.state.delayedTopology,
       optIn: views.optInOf(gang),
       hasImages: gang.podSets.some((p) => templateFacts(p.template).images.length > 0),
-      warmth: prewarm === undefined ? refusedWarmth(views.refusalOf(gang)) : this.#warmth(prewarm),
+      warmth: this.#options.warmth.of(gang),
       checks: new Map(checks),
       mode: config().mode,
     };
-  }
-
-  #warmth(prewarm: ImagePrewarm): Warmth {
-    const changing = this.#options.guard.isChanging({
-      key: keyOf(prewarm),
-      resourceVersion: prewarm.metadata.resourceVersion ?? '',
-    });
-    const progress = this.#options.planner.planOf(keyOf(prewarm))?.progress;
-    return { ...warmthOf(prewarm, changing), slowest: progress === undefined ? undefined : slowestOf(progress) };
   }
 
   async #stamp(workload: WorkloadView, deadline: number): Promise<void> {
@@ -138,6 +126,8 @@ export class KueueCheckReconciler {
     if (writes.some((w) => w.state === 'Pending' && w.transition)) this.#flaps.takenBack(workload.key, now);
     try {
       await actuator.perform({ type: 'write-check', workload: this.#seen(workload), ops });
+      const ended = workload.hold.reservedAt === undefined ? undefined : writes.find((w) => w.transition)?.reason;
+      if (ended !== undefined) this.#options.counts.ended('Check', ended);
     } catch (error) {
       guard.notLetGo(workload.key, error);
       throw error;

@@ -1,0 +1,34 @@
+import { keyOf } from '../../api/object.js';
+import type { Gang } from '../../gangs/shape.js';
+import type { GangViews } from '../gang-views.js';
+import type { Guard } from '../guard.js';
+import type { PlannerLoop } from '../planner-loop.js';
+import { slowestOf } from '../prewarm/readiness.js';
+import type { Warmth } from './decide.js';
+import { refusedWarmth, warmthOf } from './warmth.js';
+
+export interface GangWarmthOptions {
+  views: Pick<GangViews, 'prewarmOf' | 'refusalOf'>;
+  guard: Pick<Guard, 'isChanging'>;
+  planner: Pick<PlannerLoop, 'planOf'>;
+}
+
+/** What every kind of hold goes by: how warm the nodes of a gang are, as its ImagePrewarm says and the plan explains. */
+export class GangWarmth {
+  readonly #options: GangWarmthOptions;
+
+  constructor(options: GangWarmthOptions) {
+    this.#options = options;
+  }
+
+  /** Undefined while there is no ImagePrewarm yet. */
+  of(gang: Gang): Warmth | undefined {
+    const { views, guard, planner } = this.#options;
+    const prewarm = views.prewarmOf(gang);
+    if (prewarm === undefined) return refusedWarmth(views.refusalOf(gang));
+    const key = keyOf(prewarm);
+    const changing = guard.isChanging({ key, resourceVersion: prewarm.metadata.resourceVersion ?? '' });
+    const progress = planner.planOf(key)?.progress;
+    return { ...warmthOf(prewarm, changing), slowest: progress === undefined ? undefined : slowestOf(progress) };
+  }
+}
