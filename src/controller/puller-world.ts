@@ -76,8 +76,18 @@ export class PullerWorld {
     const hashes = new Map(sets.map((s) => [`${s.namespace}/${s.uid}`, s.hash]));
     const present = new Set(caches.pods.list().map((p) => `${hashes.get(`${p.namespace}/${p.ownerUid ?? ''}`) ?? ''}/${p.node}`));
     const covered = new Set(sets.flatMap((s) => s.nodes.map((n) => `${s.hash}/${n}`)));
-    for (const [key, since] of this.#missing) if (present.has(key) || !covered.has(key) || since > now) this.#missing.delete(key);
+    for (const [key, since] of this.#missing) {
+      if (!present.has(key) && !covered.has(key)) this.#uncovered(key, now);
+      if (present.has(key) || !covered.has(key) || since > now) this.#missing.delete(key);
+    }
     for (const key of covered) if (!present.has(key) && !this.#missing.has(key)) this.#missing.set(key, now);
+  }
+
+  /** A node that is let go before its Pod was seen may have been given one just then: it counts until that would be known. */
+  #uncovered(key: string, now: number): void {
+    const [hash = '', node = ''] = key.split('/');
+    const puller = this.#pullers.get(hash);
+    if (puller !== undefined) this.#orphans.push({ seenAt: now, hash, node, puller, until: now + POD_GRACE_MS });
   }
 
   /** What the DaemonSet controller complains about: followed in our own namespace, asked for in those of tenants once Pods are overdue. */

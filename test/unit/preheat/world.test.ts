@@ -50,7 +50,7 @@ describe('where an image stands', () => {
     [
       'covered, and no Pod for long: rejected',
       { missingForMs: () => 15_000 },
-      { state: 'failed', inFlight: false, reason: 'Rejected' },
+      { state: 'failed', inFlight: true, reason: 'Rejected', overdue: true },
     ],
     ['covered, but the node is gone', { sets: [set({ nodes: ['n9'] })] }, undefined],
     ['a Pod of another DaemonSet with our label proves nothing', { pods: [pod({ ownerUid: 'other' })] }, { state: 'pulling' }],
