@@ -1,5 +1,6 @@
 import { GROUP, INSTALL } from '../api/names.js';
 import { followConfig } from '../config/follow.js';
+import { tellMode } from '../config/tell-mode.js';
 import { KubeClient } from '../kube/client.js';
 import { EventRecorder } from '../kube/events.js';
 import { Reflector } from '../kube/reflector.js';
@@ -43,6 +44,7 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
   const clock = systemClock;
   const settings = await followConfig(options.config, { clock, log });
   const metrics = new Metrics().withDefaults();
+  tellMode(settings, { log, metrics });
   const admission = new AdmissionMetrics(metrics, monotonic);
   const client = await KubeClient.fromKubeconfig(options.kubeconfig, { userAgent: `harbinger-webhook/${VERSION}` });
 
@@ -76,7 +78,12 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
     client,
     lease: { namespace: options.namespace, name: INSTALL.watchdogLease, identity: options.identity },
     unstampedHoldMs: () => settings.current.budgets.unstampedHoldSeconds * 1000,
+    gatedMs: () => {
+      const { gatedJobs, gatedSeconds } = settings.current.holds;
+      return gatedJobs === 'On' ? gatedSeconds * 1000 : undefined;
+    },
     clock,
+    monotonic,
     log,
     metrics,
     admission,

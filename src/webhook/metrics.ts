@@ -10,6 +10,8 @@ export type RequestResult = (typeof REQUEST_RESULTS)[number];
 
 /** Names of policies that become label values; whoever has more is told about the rest together. */
 const MAX_POLICIES = 100;
+/** What the watchdog ends: holds by checks, stamped or not, and gates of jobs. */
+const WATCHDOG_RELEASES = ['DeadlineExceeded', 'Unstamped', 'GateExpired'] as const;
 
 /** What the webhook tells Prometheus. Labels come from closed sets but for the first hundred policies; Pods and images are in the log. */
 export class AdmissionMetrics {
@@ -49,7 +51,7 @@ export class AdmissionMetrics {
       reason: SHED_REASONS,
     });
     this.#released = metrics.counter('harbinger_watchdog_releases_total', 'Held gangs that the watchdog let go.', {
-      reason: ['DeadlineExceeded', 'Unstamped'],
+      reason: WATCHDOG_RELEASES,
     });
     this.#badPolicies = metrics.gauge(
       'harbinger_policies_invalid',
@@ -87,7 +89,7 @@ export class AdmissionMetrics {
     this.#shed.inc({ reason });
   }
 
-  released(reason: 'DeadlineExceeded' | 'Unstamped'): void {
+  released(reason: (typeof WATCHDOG_RELEASES)[number]): void {
     this.#released.inc({ reason });
   }
 

@@ -1,54 +1,20 @@
-import { at } from '../api/json.js';
-import { CHECK_CONTROLLER } from '../api/names.js';
-import type { HoldEnd, HoldView } from '../gangs/hold.js';
-import { expireHold, heldChecks, holdView } from '../gangs/hold.js';
-import { splitKey } from '../api/object.js';
-import type { WatchPort } from '../kube/client.js';
-import type { EventRecorder } from '../kube/events.js';
-import { KubeError, isConflict, isInvalid, isNotFound } from '../kube/errors.js';
+import { KubeError } from '../kube/errors.js';
 import { Lease } from '../kube/lease.js';
-import type { KubePort, PatchOp } from '../kube/port.js';
-import { Reflector } from '../kube/reflector.js';
-import { RESOURCE, apiVersionOf } from '../kube/resources.js';
-import { WorkQueue } from '../kube/work-queue.js';
-import type { Clock } from '../observe/clock.js';
+import { RESOURCE } from '../kube/resources.js';
 import { sleep } from '../observe/clock.js';
-import type { Log } from '../observe/log.js';
-import type { Metrics } from '../observe/metrics.js';
-import type { AdmissionMetrics } from './metrics.js';
+import { GateWatch } from './watchdog-gates.js';
+import { HoldWatch } from './watchdog-holds.js';
+import type { Watch, WatchdogOptions } from './watchdog-watch.js';
 
-export interface WatchdogOptions {
-  client: KubePort & WatchPort;
-  lease: { namespace: string; name: string; identity: string };
-  unstampedHoldMs: () => number;
-  clock: Clock;
-  log: Log;
-  metrics: Metrics;
-  admission: AdmissionMetrics;
-  events: Pick<EventRecorder, 'event'>;
-}
-
-interface Held {
-  view: HoldView;
-  uid: string;
-  resourceVersion: string;
-}
-
-/** A Workload's deadline is compared with the wall clock at least so often, since that may jump. */
-const MAX_WAIT_MS = 60_000;
 /** Only Workloads with reserved quota can be held; the many that wait without need not be sent to this process. */
 const RESERVED = 'status.admission.clusterQueue!=';
+/** Only those without can be gated. */
+const UNRESERVED = 'status.admission.clusterQueue=';
 const RETRY_LEASE_MS = 2_000;
-/**
- * A controller that lives ends a hold at its deadline, and says more than we can. Only what it leaves undone is ours: each release
- * by the watchdog is an alert.
- */
-const GRACE_MS = 3_000;
-
-const MESSAGES = {
-  DeadlineExceeded: 'the deadline of the hold passed; the gang starts without waiting for its images',
-  Unstamped: 'nobody vouched for this hold in time; the gang starts without waiting for its images',
-} as const;
+/** What is followed is looked at so often. */
+const LOOK_MS = 1_000;
+/** While Workloads cannot be watched, it is asked so often whether they can be selected: another Kueue may be there. */
+const ASK_AGAIN_MS = 30_000;
 
 /**
  * Ends holds whose time is over (promise P5). It runs in the webhook processes, so that it lives while the controller does
@@ -99,50 +65,19 @@ export class Watchdog {
     }
   }
 
+  /** Follows what can be held until the Lease is lost, anew whenever what is followed has to change. */
   async #watch(held: AbortSignal): Promise<void> {
-    const { client, clock, log, metrics } = this.#options;
-    const shared = { client, clock, log, metrics };
-    const checks = new Reflector<boolean>({
-      ...shared,
-      resource: RESOURCE.admissionChecks,
-      project: (raw) => at(raw, 'spec')['controllerName'] === CHECK_CONTROLLER,
-    });
-    const names = new Set<string>();
-    const workloads = new Reflector<Held>({
-      ...shared,
-      resource: RESOURCE.workloads,
-      ...((await this.#canSelect()) ? { fieldSelector: RESERVED } : {}),
-      project: (raw) => ({
-        view: holdView(raw),
-        uid: raw.metadata.uid ?? '',
-        resourceVersion: raw.metadata.resourceVersion ?? '',
-      }),
-    });
-    const keys = new Set<string>();
-    const queue = new WorkQueue({
-      name: 'watchdog',
-      concurrency: 4,
-      clock,
-      log,
-      metrics,
-      reconcile: (key) => this.#reconcile(key, workloads, names),
-    });
-    workloads.onChange((key, now) => {
-      if (now === undefined) keys.delete(key);
-      else keys.add(key);
-      queue.add(key);
-    });
-    checks.onChange((name, ours) => {
-      if (ours === true) names.add(name);
-      else names.delete(name);
-      for (const key of keys) queue.add(key);
-    });
-    checks.start();
-    workloads.start();
-    queue.start();
-    await this.#untilAborted(held, () => workloads.problem ?? checks.problem);
-    await Promise.all([checks.stop(), workloads.stop()]);
-    await queue.stop();
+    while (!held.aborted) {
+      const select = await this.#canSelect();
+      const gates = this.#options.gatedMs() !== undefined;
+      const watches: Watch[] = [
+        new HoldWatch(this.#options, select ? RESERVED : undefined),
+        ...(gates ? [new GateWatch(this.#options, select ? UNRESERVED : undefined)] : []),
+      ];
+      for (const watch of watches) watch.start();
+      await this.#untilChanged(held, { watches, select, gates });
+      await Promise.all(watches.map((w) => w.stop()));
+    }
   }
 
   /** Kueue's CRD has the selectable field since v0.19; before, all Workloads are watched, which costs memory and nothing else. */
@@ -158,69 +93,19 @@ export class Watchdog {
     }
   }
 
-  async #untilAborted(held: AbortSignal, problem: () => string | undefined): Promise<void> {
-    const { clock, log } = this.#options;
-    while (!held.aborted) {
-      const now = problem();
+  /** Resolves when the Lease is lost, gates are switched, or Workloads that could not be watched have to be selected otherwise. */
+  async #untilChanged(held: AbortSignal, was: { watches: readonly Watch[]; select: boolean; gates: boolean }): Promise<void> {
+    const { clock, log, gatedMs } = this.#options;
+    let askedAt = this.#options.monotonic();
+    while (!held.aborted && (gatedMs() !== undefined) === was.gates) {
+      const now = was.watches.map((w) => w.problem).find((p) => p !== undefined);
       if (now !== this.#problem && now !== undefined) log.warn({ problem: now }, 'holds cannot be watched');
       this.#problem = now;
-      await sleep(clock, 1_000, held);
+      if (now !== undefined && this.#options.monotonic() >= askedAt + ASK_AGAIN_MS) {
+        askedAt = this.#options.monotonic();
+        if ((await this.#canSelect()) !== was.select) return;
+      }
+      await sleep(clock, LOOK_MS, held);
     }
   }
-
-  async #reconcile(key: string, workloads: Reflector<Held>, names: ReadonlySet<string>): Promise<{ after?: number }> {
-    const { clock, unstampedHoldMs } = this.#options;
-    const held = workloads.get(key);
-    const now = clock.now() - GRACE_MS;
-    const end = held === undefined ? undefined : expireHold(held.view, names, now, { unstampedHoldMs: unstampedHoldMs() });
-    if (held === undefined || end === undefined) return {};
-    if ('waitUntil' in end) return { after: Math.min(end.waitUntil - now, MAX_WAIT_MS) };
-    await this.#release(key, held, releasePatch(held, names, end.release, clock.now()), end.release);
-    return {};
-  }
-
-  async #release(
-    key: string,
-    held: Held,
-    ops: PatchOp[],
-    reason: Extract<HoldEnd, { release: string }>['release'],
-  ): Promise<void> {
-    const { client, admission, events, log } = this.#options;
-    try {
-      await client.patch(RESOURCE.workloads, splitKey(key), { type: 'json', ops }, { subresource: 'status' });
-      admission.released(reason);
-      const regarding = {
-        apiVersion: apiVersionOf(RESOURCE.workloads),
-        kind: RESOURCE.workloads.kind,
-        ...splitKey(key),
-        uid: held.uid,
-      };
-      events.event({ regarding, type: 'Warning', reason, action: 'EndHold', note: MESSAGES[reason] });
-      log.info({ workload: key, reason, deadline: held.view.deadline }, 'hold ended');
-    } catch (err) {
-      // The Workload moved on; its next event brings the key back with what it is now.
-      if (!isNotFound(err) && !isConflict(err) && !isInvalid(err)) throw err;
-      log.debug({ err, workload: key }, 'hold not ended, the Workload changed');
-    }
-  }
-}
-
-/** Sets the held checks Ready, only on the very version that was judged. Exported for its test. */
-export function releasePatch(
-  held: Pick<Held, 'view' | 'resourceVersion'>,
-  names: ReadonlySet<string>,
-  reason: keyof typeof MESSAGES,
-  now: number,
-): PatchOp[] {
-  const ours = new Set(heldChecks(held.view, names));
-  const changes = held.view.checks.flatMap(({ name }, i): PatchOp[] => {
-    if (!ours.has(name)) return [];
-    const at = `/status/admissionChecks/${i}`;
-    return [
-      { op: 'replace', path: `${at}/state`, value: 'Ready' },
-      { op: 'add', path: `${at}/message`, value: `${reason}: ${MESSAGES[reason]}` },
-      { op: 'add', path: `${at}/lastTransitionTime`, value: new Date(now).toISOString().replace(/\.\d+Z$/, 'Z') },
-    ];
-  });
-  return [{ op: 'test', path: '/metadata/resourceVersion', value: held.resourceVersion }, ...changes];
 }

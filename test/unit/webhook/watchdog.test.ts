@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { releasePatch } from '../../../src/webhook/watchdog.js';
+import { releasePatch } from '../../../src/webhook/watchdog-holds.js';
 
 const NOW = Date.parse('2030-01-01T00:00:00.500Z');
 const view = {
