@@ -51,14 +51,21 @@ describe('a cluster in which everything fails now and then', () => {
       const since = Date.now();
       const recorder = new Recorder(cluster.client, cluster.fakeNodes, KINDS);
       const driver = new Driver({ ground, recorder, controllers, webhooks, seed });
-      await driver.run(schedule(seed));
-      await driver.healAll();
-      recorder.note('healed');
-      await comesToRest();
-      await everybodyRuns();
-      recorder.note('all have run');
-      await nothingIsLeft(driver.gangs);
-      await recorder.stop();
+      try {
+        await driver.run(schedule(seed));
+        await driver.healAll();
+        recorder.note('all healed');
+        await comesToRest();
+        await everybodyRuns();
+        recorder.note('all have run');
+        await nothingIsLeft(driver.gangs);
+      } catch (error) {
+        keepRecord(seed, recorder);
+        throw error;
+      } finally {
+        await driver.healAll();
+        await recorder.stop();
+      }
 
       const verdict = judge(recorder.seen, cluster.audit, since);
       const events = [...driver.done.values()].reduce((a, b) => a + b, 0);

@@ -7,7 +7,6 @@ import {
   uniformGangs,
   withinBudgets,
   type Change,
-  type Raw,
   type Violation,
 } from '../invariants/index.js';
 import { CONFIG, MAX_PULLING } from './ground.js';
@@ -57,7 +56,7 @@ export function judge(seen: readonly Seen[], audit: AuditLog, since: number): Ve
         until,
       }),
       ...withinBudgets(pullTruths(seen), { maxPullingNodes: MAX_PULLING, maxPullingNodesPerRegistry: MAX_PULLING }),
-      ...forbidden(audit, since),
+      ...forbidden(seen, audit, since),
     ],
     failedOpen: unlike.length - strangers.length,
     releases: releasesOf(history),
@@ -86,14 +85,25 @@ function cameUnread(
   return pod?.metadata.annotations?.['harbinger.dev/decisions'] === undefined && open.some((o) => o.from <= at && at <= o.to);
 }
 
+/** An API server that has just started refuses everybody until it has read its roles, ms. */
+const ROLES_READ_MS = 20_000;
+
 /** Requests of ours that were refused for lack of rights. */
-function forbidden(audit: AuditLog, since: number): Violation[] {
+function forbidden(seen: readonly Seen[], audit: AuditLog, since: number): Violation[] {
+  const restarts = seen.flatMap((s) => (s.what === 'note' && s.text.includes('restart-api-server') ? [s.at] : []));
+  const excused = (at: number): boolean => restarts.some((r) => Math.abs(at - r) < ROLES_READ_MS);
   return ['controller', 'webhook'].flatMap((account) =>
-    audit.query({ user: `${SYSTEM}:harbinger-${account}`, code: 403, since }).map((e) => ({
-      promise: 'P7' as const,
-      at: e.at,
-      object: `${account}`,
-      message: `403 for ${e.verb} ${e.uri}`,
-    })),
+    audit.query({ user: `${SYSTEM}:harbinger-${account}`, code: 403, since }).flatMap((e) =>
+      excused(e.at)
+        ? []
+        : [
+            {
+              promise: 'P7' as const,
+              at: e.at,
+              object: `${account}`,
+              message: `403 for ${e.verb} ${e.uri}`,
+            },
+          ],
+    ),
   );
 }
