@@ -1,4 +1,5 @@
 import { mkdir, writeFile } from 'node:fs/promises';
+import { controller } from './bench/controller.js';
 import { footprint } from './bench/footprint.js';
 import type { Measurement } from './bench/results.js';
 import { webhook } from './bench/webhook.js';
@@ -9,6 +10,7 @@ const OUT = '.out/bench';
 const BENCHES: Readonly<Record<string, (say: (line: string) => void) => Promise<Measurement[]>>> = {
   footprint,
   webhook,
+  controller,
 };
 
 /** `make bench`: numbers with their spread. It judges nothing: a busy machine must not fail anybody's build. */

@@ -105,7 +105,12 @@ const control = createServer((request, response) => {
 });
 
 await new Promise<void>((resolve) => control.listen(0, '127.0.0.1', resolve));
-await Promise.all([...nodes.values()].map((node) => node.register()));
+// A thousand at once would find the API server deaf.
+const unregistered = [...nodes.values()];
+const register = async (): Promise<void> => {
+  for (let next = unregistered.shift(); next !== undefined; next = unregistered.shift()) await next.register();
+};
+await Promise.all(Array.from({ length: 16 }, register));
 void followNodes();
 void followPods();
 // Moved into place, so that a reader never sees half a number.
