@@ -137,7 +137,7 @@ export class Reflector<T> implements Cache<T> {
     while (!signal.aborted) {
       const outcome = await (this.#listIsDue() ? this.#list(signal) : this.#watch(signal));
       if (signal.aborted) return;
-      const next = decideNext(outcome, failures, this.#pace, this.#random);
+      const next = decideNext({ ...outcome, readBefore: this.hasSynced }, failures, this.#pace, this.#random);
       failures = next.failures;
       this.#report(outcome, next);
       if (next.relist !== undefined) this.#forgetVersion(next.relist);

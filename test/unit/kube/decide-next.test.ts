@@ -67,6 +67,18 @@ describe('what a reflector does next', () => {
       { failures: 1, delayMs: 9_000 },
     ],
     ['but not shorter than the own back-off', list({ error: error(503, 'x', 1) }), 0, { failures: 1, delayMs: 1_200 }],
+    [
+      'forbidden what was allowed before: the API server has just started and not read its roles, so soon again',
+      watch({ error: error(403), lastedMs: 1, events: 0, readBefore: true }),
+      0,
+      { failures: 1, delayMs: 1_200, trouble: 'forbidden' },
+    ],
+    [
+      'forbidden again and again what was allowed before: somebody has taken the right away, so slowly',
+      list({ error: error(403), readBefore: true }),
+      5,
+      { failures: 6, delayMs: 22_500, trouble: 'forbidden' },
+    ],
     ['forbidden: slowly', list({ error: error(403) }), 0, { failures: 1, delayMs: 22_500, trouble: 'forbidden' }],
     ['no such resource: slowly', list({ error: error(404) }), 0, { failures: 1, delayMs: 22_500, trouble: 'absent' }],
     ['an error that nobody expected: back off', watch({ error: new RangeError('bug') }), 0, { failures: 1, delayMs: 1_200 }],
