@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { FORMATS } from '../api/kinds/acceleration-policy.js';
 import { labelSelectorSchema, objectName } from '../api/kinds/common.js';
+import { GENERIC_KINDS } from '../gangs/kinds.js';
 
 /** Controllers that never compare the images of their Pods with those they asked for. Bare Pods have no such controller. */
 const DEFAULT_OWNERS: string[] = [
@@ -196,6 +197,19 @@ const holds = z
   })
   .meta({ description: 'What may keep a gang from starting.' });
 
+const gangs = z
+  .strictObject({
+    withoutKueue: z
+      .array(z.enum(GENERIC_KINDS))
+      .max(64)
+      .default([...GENERIC_KINDS])
+      .meta({
+        description:
+          'Kinds of jobs (Kind.group) that are warmed while they are suspended, where they are annotated with harbinger.dev/prewarm themselves and Kueue does not queue them. Kinds that the API server does not serve cost nothing.',
+      }),
+  })
+  .meta({ description: 'Which gangs are seen beside those of Kueue.' });
+
 /** Taints that mark a kind of machine: they come with the node and leave with it. */
 const DEFAULT_LASTING_TAINTS: string[] = [
   'node-role.kubernetes.io/control-plane',
@@ -301,6 +315,7 @@ export const harbingerConfig = z
     pullers: pullers.prefault({}),
     rewrite: rewrite.prefault({}),
     holds: holds.prefault({}),
+    gangs: gangs.prefault({}),
     capabilities: z
       .array(capability)
       .max(32)

@@ -6,6 +6,7 @@ import { CHECK_CONTROLLER, LABEL } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
 import { keyOf } from '../api/object.js';
 import type { WatchPort } from '../kube/client.js';
+import type { DiscoveryPort } from '../kube/port.js';
 import type { RawObject } from '../kube/reflector.js';
 import { Reflector } from '../kube/reflector.js';
 import type { Resource } from '../kube/resources.js';
@@ -25,17 +26,11 @@ import type { PullerSet } from '../preheat/world.js';
 import type { FlavorView, WorkloadView } from './gang-sources/kueue.js';
 import { flavorsOfQueue, projectFlavor, projectWorkload } from './gang-sources/kueue.js';
 import { PodUsages } from './pod-usage.js';
+import { Owners } from './gang-sources/owners.js';
 import type { PolicyView } from './policies.js';
 import { projectPolicy } from './policies.js';
 import type { AcceleratedPod } from './variant-failures.js';
 import { projectAccelerated } from './variant-failures.js';
-
-/** Annotations of an owner that may opt its gang in; its UID finds it. */
-export interface OwnerView {
-  key: string;
-  uid: string;
-  annotations: Readonly<Record<string, string>>;
-}
 
 export interface NamespaceView {
   name: string;
@@ -64,6 +59,9 @@ export interface CachesOptions {
   clock: Clock;
   log: Log;
   metrics: Metrics;
+  /** See OwnersOptions. */
+  discovery?: DiscoveryPort | undefined;
+  withoutKueue?: (() => readonly string[]) | undefined;
 }
 
 function projectCheck(raw: RawObject): CheckView {
@@ -93,12 +91,14 @@ function projectRejection(raw: RawObject): RejectionView {
   };
 }
 
+const HOSTNAME = 'kubernetes.io/hostname';
+
 /** Everything the controller knows of the cluster. All state is here and can be read again: nothing else survives a restart. */
 export class Caches {
   readonly nodes: Reflector<NodeFacts>;
   readonly runtimeClasses: Reflector<RuntimeClassFacts>;
   readonly namespaces: Reflector<NamespaceView>;
-  readonly jobs: Reflector<OwnerView>;
+  readonly owners: Owners;
   readonly prewarms: Reflector<ImagePrewarm>;
   readonly policies: Reflector<PolicyView>;
   readonly sets: Reflector<PullerSet>;
@@ -121,7 +121,7 @@ export class Caches {
   readonly #optional = new Set<Reflector<unknown>>();
 
   constructor(options: CachesOptions) {
-    const { namespace, ...base } = options;
+    const { namespace, discovery, withoutKueue = () => [], ...base } = options;
     const follow = <T>(
       resource: Resource,
       project: (raw: RawObject) => T,
@@ -133,20 +133,16 @@ export class Caches {
     };
     // In all namespaces: those of tenants have pullers too. The label proves nothing there; see preheat/ownership.ts.
     const pullers = { labelSelector: LABEL.puller };
-    this.nodes = follow(RESOURCE.nodes, nodeFacts);
+    this.nodes = follow(RESOURCE.nodes, nodeFacts, { indexes: { hostname: ({ labels }) => [labels[HOSTNAME] ?? ''] } });
     this.runtimeClasses = follow(RESOURCE.runtimeClasses, runtimeClassFacts);
     this.namespaces = follow(RESOURCE.namespaces, projectNamespace);
-    this.jobs = follow(
-      RESOURCE.jobs,
-      (raw) => ({ key: keyOf(raw), uid: raw.metadata.uid ?? '', annotations: stringMap(raw.metadata.annotations) }),
-      { indexes: { uid: (job) => [job.uid] } },
-    );
+    this.owners = new Owners({ ...base, discovery, generic: withoutKueue });
     this.prewarms = follow(RESOURCE.imagePrewarms, (raw) => withoutManagedFields(raw) as unknown as ImagePrewarm, {
       indexes: { gang: (p) => (p.spec.gangRef === undefined ? [] : [p.spec.gangRef.uid]) },
     });
     this.policies = follow(RESOURCE.accelerationPolicies, projectPolicy);
     this.sets = follow(RESOURCE.daemonSets, projectPullerSet, pullers);
-    this.pods = follow(RESOURCE.pods, projectPullerPod, pullers);
+    this.pods = follow(RESOURCE.pods, projectPullerPod, { ...pullers, indexes: { node: (p) => [p.node] } });
     this.accelerated = follow(RESOURCE.pods, projectAccelerated, { labelSelector: LABEL.accelerated });
     this.usage = follow(RESOURCE.pods, new PodUsages().project);
     this.usage.onChange((_key, now, before) => this.nodeUsage.note(now, before));
@@ -156,7 +152,13 @@ export class Caches {
       indexes: { set: (r) => [r.set] },
     });
     this.workloads = follow(RESOURCE.workloads, projectWorkload, {
-      indexes: { job: (w) => [w.gang.ref.uid], namespace: (w) => [w.gang.namespace] },
+      indexes: {
+        job: (w) => [w.gang.ref.uid],
+        owner: (w) => [w.gang.ref.uid, ...(w.gang.owners ?? []).map((o) => o.uid)],
+        namespace: (w) => [w.gang.namespace],
+        // Whose nodes are named by a label: these may come, go, and change their names.
+        hosts: (w) => (w.gang.podSets.some((p) => p.assignment?.levels.at(-1) === HOSTNAME) ? ['assigned'] : []),
+      },
     });
     this.clusterQueues = follow(RESOURCE.clusterQueues, (raw) => ({ name: raw.metadata.name, flavors: flavorsOfQueue(raw) }));
     this.localQueues = follow(RESOURCE.localQueues, (raw) => ({
@@ -175,10 +177,11 @@ export class Caches {
 
   start(): void {
     for (const reflector of this.#all) reflector.start();
+    this.owners.start();
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.#all.map((r) => r.stop()));
+    await Promise.all([...this.#all, this.owners].map((r) => r.stop()));
   }
 
   /**
@@ -189,7 +192,7 @@ export class Caches {
     const core = [
       this.nodes,
       this.namespaces,
-      this.jobs,
+      this.owners,
       this.prewarms,
       this.policies,
       this.checkConfigs,
@@ -223,7 +226,8 @@ export class Caches {
   /** Why parts of the picture are missing, one line each; empty when all is known. */
   problems(which: 'all' | 'needed' = 'all'): string[] {
     const asked = which === 'all' ? this.#all : this.#all.filter((r) => !this.#optional.has(r));
-    return asked.flatMap((r) => (r.problem === undefined ? [] : [r.problem]));
+    const ofOwners = which === 'all' ? this.owners.problems() : [];
+    return [...asked.flatMap((r) => (r.problem === undefined ? [] : [r.problem])), ...ofOwners];
   }
 
   /** AdmissionChecks that are ours to answer. */

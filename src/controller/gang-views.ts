@@ -5,16 +5,22 @@ import { optIn } from '../gangs/opt-in.js';
 import { templateFacts } from '../gangs/pod-templates.js';
 import type { Gang } from '../gangs/shape.js';
 import { present } from '../api/json.js';
-import type { Caches, OwnerView } from './caches.js';
+import type { GangRef } from '../api/kinds/image-prewarm.js';
+import { jobKind } from '../gangs/kinds.js';
+import type { Caches } from './caches.js';
 import { prewarmName } from './decide-gang.js';
+import { genericView } from './gang-sources/generic.js';
 import type { WorkloadView } from './gang-sources/kueue.js';
 import { parametersOf } from './holds/parameters.js';
 import type { GangView } from './prewarm/snapshot.js';
 
-/** Watches of Jobs and Workloads run apart; by this age of a Workload its Job has been seen if there is one, ms. */
-const JOB_LAG_MS = 5_000;
+/**
+ * Watches of owners and Workloads run apart; by this age of a Workload its owner has been seen if there is one, and by this age of a
+ * job its Workload, ms.
+ */
+const LAG_MS = 5_000;
 
-/** Answers about gangs that need several caches at once. */
+/** Answers about gangs of all sources; they need several caches at once. */
 export class GangViews {
   readonly #caches: Caches;
   readonly #refusals = new Map<string, string>();
@@ -23,15 +29,38 @@ export class GangViews {
     this.#caches = caches;
   }
 
-  /** Whether it cannot be said yet what became of an ImagePrewarm's gang. */
+  /** Whether it cannot be said yet what became of an ImagePrewarm's gang, or what it asks for. */
   isUnknown(prewarm: ImagePrewarm): boolean {
-    return prewarm.spec.gangRef !== undefined && !this.#caches.gangsKnown;
+    const { gangRef } = prewarm.spec;
+    if (gangRef === undefined) return false;
+    const { owners } = this.#caches;
+    const gang = this.workloadOf(prewarm)?.gang;
+    if (!this.isKnown(gang)) return true;
+    const asked = gang === undefined ? [gangRef] : ownersOf(gang);
+    return asked.some((ref) => owners.of(ref) === undefined && owners.stateOf(ref) === 'pending');
   }
 
-  /** Whether the Job that may opt a new gang in has not been seen yet; never for long, since nobody else may be kept waiting. */
-  awaitsJob({ ref, queuedAt }: Gang, now: number): boolean {
-    if (!isBatchJob({ ref }) || this.#jobOf({ ref }) !== undefined) return false;
-    return now >= queuedAt && now < queuedAt + JOB_LAG_MS;
+  /** Whether all is known that decides about a gang. Where there is no Kueue none of it decides about gangs that it does not queue. */
+  isKnown(gang: Gang | undefined): boolean {
+    return this.#caches.gangsKnown || (gang?.source === 'generic' && this.#caches.owners.withoutKueue);
+  }
+
+  /** The gang of a key, wherever it comes from; undefined for a job that Kueue turned out to queue. */
+  gangOf(key: string): Gang | undefined {
+    const queued = this.#caches.workloads.get(key)?.gang;
+    const alone = queued === undefined ? this.#caches.owners.gang(key)?.gang : undefined;
+    return queued ?? (alone === undefined || this.#isQueued(alone.ref) ? undefined : alone);
+  }
+
+  /**
+   * Whether something has not been seen yet that decides about a new gang: the object that may opt it in, or the Workload that Kueue
+   * may make of it. Never for long, since nobody else may be kept waiting.
+   */
+  awaitsOwner(gang: Gang, now: number): boolean {
+    const young = now >= gang.queuedAt && now < gang.queuedAt + LAG_MS;
+    if (gang.source === 'generic') return young && !this.#caches.owners.withoutKueue;
+    const { owners } = this.#caches;
+    return ownersOf(gang).some((ref) => owners.of(ref) === undefined && (young || owners.stateOf(ref) === 'pending'));
   }
 
   /** Why no ImagePrewarm can be made for a gang, in the words of the API server. */
@@ -51,7 +80,7 @@ export class GangViews {
     const { namespaces } = this.#caches;
     return optIn({
       workload: gang.annotations,
-      job: this.#jobOf(gang)?.annotations,
+      job: this.#saidByOwners(gang),
       templates: gang.podSets.map((p) => templateFacts(p.template).annotations),
       namespace: namespaces.get(gang.namespace)?.annotations,
     });
@@ -68,14 +97,27 @@ export class GangViews {
   }
 
   /** Whether it is this Workload that says what its job needs: two that take turns would write the object for ever. */
-  isCurrent({ key, ref }: Gang): boolean {
+  isCurrent({ source, key, ref }: Gang): boolean {
+    if (source === 'generic') return !this.#isQueued(ref);
     return currentWorkload(this.#caches.workloads.byIndex('job', ref.uid))?.key === key;
   }
 
-  /** The Workload of an ImagePrewarm's job; of several the one whose Pods are still to come. */
+  /** The Workload of an ImagePrewarm's job, of several the one whose Pods are still to come; without one the job itself. */
   workloadOf(prewarm: ImagePrewarm): WorkloadView | undefined {
-    const uid = prewarm.spec.gangRef?.uid;
-    return uid === undefined ? undefined : currentWorkload(this.#caches.workloads.byIndex('job', uid));
+    const { gangRef } = prewarm.spec;
+    if (gangRef === undefined) return undefined;
+    const alone = this.#caches.owners.gang(gangRef);
+    return (
+      currentWorkload(this.#caches.workloads.byIndex('job', gangRef.uid)) ??
+      (alone === undefined ? undefined : genericView(alone))
+    );
+  }
+
+  /** Pods by podSet of the Workload that a gang takes the place of, while that one runs or did so last. */
+  replacedBy(gang: Gang): ReadonlyMap<string, number> | undefined {
+    const old = gang.replaces === undefined ? undefined : this.#caches.workloads.get(gang.replaces)?.gang;
+    if (old === undefined || old.ref.uid !== gang.ref.uid || old.state.reservedAt === undefined) return undefined;
+    return new Map(old.podSets.map(({ name, count }) => [name, count]));
   }
 
   /**
@@ -93,15 +135,27 @@ export class GangViews {
       optIn: this.optInOf(workload.gang),
       checkReady: intendedReady || checks.some((c) => c.state === 'Ready'),
       checked: checks.length > 0,
-      jobGone: isBatchJob(workload.gang) && this.#jobOf(workload.gang) === undefined,
+      jobGone: this.#ownersGone(workload.gang),
       minWarmPercent: shares.length === 0 ? undefined : Math.max(...shares),
       deadline: validDeadline(workload.hold),
       position: positions.get(workload.key),
     });
   }
 
-  #jobOf({ ref }: Pick<Gang, 'ref'>): OwnerView | undefined {
-    return this.#caches.jobs.byIndex('uid', ref.uid)[0];
+  #isQueued({ uid }: GangRef): boolean {
+    return this.#caches.workloads.byIndex('owner', uid).length > 0;
+  }
+
+  /** What the owners of a gang say of it; of several the first that says something counts. */
+  #saidByOwners(gang: Gang): Record<string, string> {
+    const said = ownersOf(gang).map((ref) => this.#caches.owners.of(ref)?.annotations ?? {});
+    return Object.assign({}, ...said.reverse()) as Record<string, string>;
+  }
+
+  #ownersGone(gang: Gang): boolean {
+    const { owners } = this.#caches;
+    const asked = ownersOf(gang);
+    return asked.length > 0 && asked.every((ref) => owners.of(ref) === undefined && owners.stateOf(ref) === 'known');
   }
 
   /** Places of all gangs that wait for quota, per ClusterQueue, as Kueue orders them: priority, then time, then UID. */
@@ -116,6 +170,9 @@ export class GangViews {
       else line.push(gang);
     }
     const positions = new Map<string, number>();
+    // Nobody says who of them is next, so each is.
+    for (const { gang } of this.#caches.owners.gangs())
+      if (!gang.state.admitted && !gang.state.finished) positions.set(gang.key, 0);
     for (const line of lines.values()) {
       line.sort((a, b) => b.priority - a.priority || a.queuedAt - b.queuedAt || (a.uid < b.uid ? -1 : 1));
       line.forEach((gang, index) => positions.set(gang.key, index));
@@ -124,9 +181,9 @@ export class GangViews {
   }
 }
 
-/** Jobs are the only owners that are followed; what others say has to stand on their templates. */
-function isBatchJob({ ref }: Pick<Gang, 'ref'>): boolean {
-  return ref.apiGroup === 'batch' && ref.kind === 'Job';
+/** The objects whose annotations count as those of the job; only kinds that may be read. */
+function ownersOf({ ref, owners }: Gang): GangRef[] {
+  return [ref, ...(owners ?? [])].filter((owner) => jobKind(owner) !== undefined);
 }
 
 /**

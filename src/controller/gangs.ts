@@ -22,7 +22,7 @@ export interface GangReconcilerOptions {
 /** A refused object is tried again after this time, ms: quotas and policies change without a word to us. */
 const REFUSED_MS = 60_000;
 
-/** Keeps one ImagePrewarm per opted-in gang as it should be. Key: that of the Workload. */
+/** Keeps one ImagePrewarm per opted-in gang as it should be. Key: that of the gang. */
 export class GangReconciler {
   readonly #options: GangReconcilerOptions;
 
@@ -32,7 +32,7 @@ export class GangReconciler {
 
   async reconcile(key: string): Promise<Result> {
     const { caches, views, actuator, mode } = this.#options;
-    const gang = caches.workloads.get(key)?.gang;
+    const gang = views.gangOf(key);
     // Objects cannot be made in a namespace that is going; its ImagePrewarms go with it.
     if (gang === undefined || mode() === 'Off' || caches.namespaces.get(gang.namespace)?.terminating === true)
       return this.#told(key, undefined);
@@ -67,6 +67,8 @@ export class GangReconciler {
       optIn: views.optInOf(gang),
       queueFlavors: (queue?.flavors ?? []).map((name) => caches.flavors.get(name)).filter((f) => f !== undefined),
       flavors: new Map(caches.flavors.list().map((f) => [f.name, f])),
+      nodesByHostname: (hostname) => caches.nodes.byIndex('hostname', hostname).map((n) => n.name),
+      replaced: views.replacedBy(gang),
       existing:
         existing === undefined ? undefined : { spec: existing.spec, released: isTrue(existing.status?.conditions, 'Released') },
     };

@@ -3,23 +3,29 @@ import type { HarbingerConfig } from '../config/schema.js';
 import type { RegistryPort } from '../images/registry-port.js';
 import type { WatchPort } from '../kube/client.js';
 import type { EventRecorder } from '../kube/events.js';
-import type { KubePort } from '../kube/port.js';
+import type { DiscoveryPort, KubePort } from '../kube/port.js';
 import type { Result } from '../kube/work-queue.js';
 import { WorkQueue } from '../kube/work-queue.js';
 import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
+import type { Gang } from '../gangs/shape.js';
 import { classEssence } from '../placement/classify.js';
 import type { ActuatorOptions } from './actions.js';
 import { Actuator } from './actions.js';
 import { Caches } from './caches.js';
 import { canonical } from './decide-gang.js';
 import { GangCredentials } from './gang-credentials.js';
+import type { OwnerView } from './gang-sources/owners.js';
 import { GangViews } from './gang-views.js';
 import { GangReconciler } from './gangs.js';
 import { Guard } from './guard.js';
 import { AdmissionCheckReconciler } from './holds/admission-checks.js';
+import { GangWarmth } from './holds/gang-warmth.js';
+import { GatedJobsReconciler } from './holds/gated-jobs.js';
+import { HoldCounts } from './holds/hold-counts.js';
 import { KueueCheckReconciler } from './holds/kueue-check.js';
+import { GangPods } from './landed.js';
 import { workloadReader } from './live.js';
 import { Lookups } from './lookups.js';
 import { NodeClassesReconciler } from './node-classes.js';
@@ -33,6 +39,8 @@ import { VariantFailures } from './variant-failures.js';
 
 export interface ManagerOptions {
   client: KubePort & WatchPort;
+  /** What the API server serves; without it only kinds of jobs are read that every cluster has. */
+  discovery?: DiscoveryPort | undefined;
   registry: () => RegistryPort;
   config: () => HarbingerConfig;
   events: EventRecorder;
@@ -51,8 +59,10 @@ const PLAN = 'plan';
 /** Changes of nodes that come within this time are published together, ms. */
 const NODES_DELAY_MS = 1_000;
 const NODES = 'nodes';
-/** A gang whose Job has not been seen yet is looked at again after this time if no event came, ms. */
-const JOB_LOOK_MS = 1_000;
+/** A gang whose owner has not been seen yet is looked at again after this time if no event came, ms. */
+const OWNER_LOOK_MS = 1_000;
+
+const HOSTNAME = 'kubernetes.io/hostname';
 
 /** Wires caches, queues and reconcilers of the controller. All state is in the API server: a new manager goes on where another one ended. */
 export class Manager {
@@ -60,6 +70,7 @@ export class Manager {
   readonly #views: GangViews;
   readonly #planner: PlannerLoop;
   readonly #failures: VariantFailures;
+  readonly #counts: HoldCounts;
   /** Since variants on record were judged last. */
   #nodesChanged = false;
   readonly #queues: {
@@ -67,6 +78,7 @@ export class Manager {
     gangs: WorkQueue;
     prewarms: WorkQueue;
     checks: WorkQueue;
+    gates: WorkQueue;
     admissionChecks: WorkQueue;
     policies: WorkQueue;
     nodeClasses: WorkQueue;
@@ -74,7 +86,8 @@ export class Manager {
 
   constructor(options: ManagerOptions) {
     const { client, clock, log, metrics, namespace, config } = options;
-    const caches = new Caches({ client, namespace, clock, log, metrics });
+    const withoutKueue = (): readonly string[] => config().gangs.withoutKueue;
+    const caches = new Caches({ client, namespace, clock, log, metrics, discovery: options.discovery, withoutKueue });
     const views = new GangViews(caches);
     const actuator = new Actuator({ client, log, metrics, leading: options.leading, failpoint: options.failpoint });
     const guard = new Guard(clock);
@@ -109,7 +122,7 @@ export class Manager {
       actuator,
       log,
       mode: () => config().mode,
-      onRefusal: (key) => this.#queues.checks.add(key),
+      onRefusal: (key) => this.#hold(key),
     });
     const prewarms = new PrewarmReconciler({
       ...base,
@@ -118,20 +131,26 @@ export class Manager {
       lookups: new Lookups(facts, credentials),
       variants: new RecordedVariants(facts, credentials),
       events: options.events,
+      log,
       readWorkload: workloadReader(client),
     });
-    const checks = new KueueCheckReconciler({ ...base, planner: this.#planner });
+    const warmth = new GangWarmth({ views, guard, planner: this.#planner });
+    const counts = new HoldCounts({ caches, leading: options.leading, clock, metrics });
+    this.#counts = counts;
+    new GangPods({ caches, events: options.events, config, leading: options.leading, namespace, clock, log, metrics });
+    const checks = new KueueCheckReconciler({ ...base, warmth, counts });
+    const gates = new GatedJobsReconciler({ ...base, client, warmth, counts, events: options.events, log });
     const admissionChecks = new AdmissionCheckReconciler(base);
     const policies = new PolicyReconciler({ caches, actuator, mode: () => config().mode, clock });
     const queue = (name: string, concurrency: number, reconcile: (key: string) => Promise<Result>): WorkQueue =>
       new WorkQueue({ name, concurrency, reconcile, clock, log, metrics });
     // Nothing is said about a gang before all is known that decides about it; `lead` brings every key back then.
     const whenKnown =
-      (known: () => boolean, reconcile: (key: string) => Promise<Result>) =>
+      (known: (gang: Gang | undefined) => boolean, reconcile: (key: string) => Promise<Result>) =>
       async (key: string): Promise<Result> => {
-        const gang = caches.workloads.get(key)?.gang;
-        if (!known()) return {};
-        return gang !== undefined && views.awaitsJob(gang, clock.now()) ? { after: JOB_LOOK_MS } : reconcile(key);
+        const gang = views.gangOf(key);
+        if (!known(gang)) return {};
+        return gang !== undefined && views.awaitsOwner(gang, clock.now()) ? { after: OWNER_LOOK_MS } : reconcile(key);
       };
     this.#queues = {
       plan: queue('plan', 1, () => this.#planner.reconcile()),
@@ -139,7 +158,7 @@ export class Manager {
         'gangs',
         4,
         whenKnown(
-          () => caches.gangsKnown,
+          (gang) => views.isKnown(gang),
           (key) => gangs.reconcile(key),
         ),
       ),
@@ -153,6 +172,14 @@ export class Manager {
         whenKnown(
           () => caches.checksKnown,
           (key) => checks.reconcile(key),
+        ),
+      ),
+      gates: queue(
+        'gates',
+        2,
+        whenKnown(
+          () => caches.checksKnown,
+          (key) => gates.reconcile(key),
         ),
       ),
       admissionChecks: queue('admission-checks', 1, (key) => admissionChecks.reconcile(key)),
@@ -175,16 +202,18 @@ export class Manager {
   async lead(): Promise<void> {
     await this.#caches.coreSynced();
     for (const queue of Object.values(this.#queues)) queue.start();
+    this.#counts.start();
     this.#queues.plan.add(PLAN);
     this.#queues.nodeClasses.add(NODES);
     // Not awaited: without Kueue these never come, and prewarms made by hand need none of it.
     void this.#caches.checksSynced().then(() => {
-      for (const { key } of this.#caches.workloads.list()) this.#queues.checks.add(key);
+      for (const { key } of this.#caches.workloads.list()) this.#hold(key);
     });
     void this.#caches.gangsSynced().then(() => this.reconsider());
   }
 
   async stop(): Promise<void> {
+    this.#counts.stop();
     await Promise.all(Object.values(this.#queues).map((q) => q.stop()));
     await this.#caches.stop();
   }
@@ -194,7 +223,9 @@ export class Manager {
     this.#plan();
     this.#queues.nodeClasses.add(NODES);
     for (const prewarm of this.#caches.prewarms.list()) this.#queues.prewarms.add(keyOf(prewarm));
+    this.#caches.owners.reconsider();
     for (const workload of this.#caches.workloads.list()) this.#workload(workload.key);
+    for (const { gang } of this.#caches.owners.gangs()) this.#queues.gangs.add(gang.key);
     for (const check of this.#caches.checks.list()) this.#queues.admissionChecks.add(check.name);
     for (const { reading } of this.#caches.policies.list())
       this.#queues.policies.add(reading.ok ? reading.policy.name : reading.name);
@@ -206,7 +237,7 @@ export class Manager {
   }
 
   #wire(): void {
-    const { nodes, pods, sets, prewarms, workloads, jobs, namespaces, checks, checkConfigs, policies } = this.#caches;
+    const { nodes, pods, sets, prewarms, workloads, owners, namespaces, checks, checkConfigs, policies } = this.#caches;
     const { clusterQueues, localQueues, flavors, rejections, runtimeClasses, accelerated } = this.#caches;
     const plan = (): void => this.#plan();
     const all = (): void => this.reconsider();
@@ -219,6 +250,8 @@ export class Manager {
     // Heartbeats come from every node and change no class; how old they are is looked at by the clock.
     nodes.onChange((_key, now, before) => {
       if (classEssence(now) !== classEssence(before)) classes();
+      if (now?.labels[HOSTNAME] !== before?.labels[HOSTNAME])
+        for (const w of workloads.byIndex('hosts', 'assigned')) this.#queues.gangs.add(w.key);
     });
     accelerated.onChange((_key, now, before) => {
       if (now === undefined || !this.#failures.note(now, before)) return;
@@ -240,15 +273,10 @@ export class Manager {
       plan();
       this.#workload(key);
       const gang = (now ?? before)?.gang;
-      // Of several Workloads of one job the next in line speaks for it when one goes.
-      for (const w of gang === undefined ? [] : workloads.byIndex('job', gang.ref.uid)) if (w.key !== key) this.#workload(w.key);
-      const prewarm = gang === undefined ? undefined : this.#views.prewarmOf(gang);
-      if (prewarm !== undefined) this.#queues.prewarms.add(`${prewarm.metadata.namespace ?? ''}/${prewarm.metadata.name}`);
+      if (gang !== undefined) this.#gang(key, gang);
     });
-    jobs.onChange((_key, now, before) => {
-      if (canonical(now?.annotations) !== canonical(before?.annotations)) plan();
-      for (const w of now === undefined ? [] : workloads.byIndex('job', now.uid)) this.#workload(w.key);
-    });
+    owners.onChange((now, before) => this.#owner(now, before));
+    owners.onServed(all);
     namespaces.onChange((key, now, before) => {
       if (canonical(now) !== canonical(before)) plan();
       for (const w of workloads.byIndex('namespace', key)) this.#workload(w.key);
@@ -257,6 +285,31 @@ export class Manager {
       this.#queues.admissionChecks.add(name);
       all();
     });
+  }
+
+  /** What a Workload that came, went or changed means for others. */
+  #gang(key: string, gang: Gang): void {
+    const { owners, workloads } = this.#caches;
+    for (const ref of [gang.ref, ...(gang.owners ?? [])]) {
+      owners.named(ref);
+      const alone = owners.gang(ref)?.gang.key;
+      if (alone !== undefined) this.#queues.gangs.add(alone);
+    }
+    // Of several Workloads of one job the next in line speaks for it when one goes.
+    for (const w of workloads.byIndex('job', gang.ref.uid)) if (w.key !== key) this.#workload(w.key);
+    const prewarm = this.#views.prewarmOf(gang);
+    if (prewarm !== undefined) this.#queues.prewarms.add(keyOf(prewarm));
+  }
+
+  /** An owner may opt gangs in and out, and be one. */
+  #owner(now: OwnerView | undefined, before: OwnerView | undefined): void {
+    const gang = (now ?? before)?.gang;
+    if (canonical(now?.annotations) !== canonical(before?.annotations) || gang !== undefined) this.#plan();
+    for (const w of now === undefined ? [] : this.#caches.workloads.byIndex('owner', now.uid)) this.#workload(w.key);
+    if (gang === undefined) return;
+    this.#queues.gangs.add(gang.key);
+    const prewarm = this.#views.prewarmOf(gang);
+    if (prewarm !== undefined) this.#queues.prewarms.add(keyOf(prewarm));
   }
 
   /** Other nodes, or nodes that cannot pull a variant, can mean that gangs must not be given the one on their record. */
@@ -271,7 +324,13 @@ export class Manager {
 
   #workload(key: string): void {
     this.#queues.gangs.add(key);
+    this.#hold(key);
+  }
+
+  /** Whatever may keep a gang from starting. */
+  #hold(key: string): void {
     this.#queues.checks.add(key);
+    this.#queues.gates.add(key);
   }
 
   #plan(): void {

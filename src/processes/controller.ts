@@ -1,5 +1,6 @@
 import { GROUP } from '../api/names.js';
 import { followConfig } from '../config/follow.js';
+import { tellMode } from '../config/tell-mode.js';
 import { failpointFrom } from '../controller/failpoint.js';
 import { Manager } from '../controller/manager.js';
 import { KubeClient } from '../kube/client.js';
@@ -26,6 +27,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const clock = systemClock;
   const settings = await followConfig(options.config, { clock, log });
   const metrics = new Metrics().withDefaults();
+  tellMode(settings, { log, metrics });
   const client = await KubeClient.fromKubeconfig(options.kubeconfig, { userAgent: `harbinger-controller/${VERSION}` });
   const registry = followRegistry(settings, (config) => createRegistry(config, { log, metrics, clock }), log);
   const events = new EventRecorder({
@@ -46,6 +48,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   });
   const manager = new Manager({
     client,
+    discovery: client,
     registry: () => registry.current,
     config: () => settings.current,
     events,

@@ -1,11 +1,13 @@
 import type { ImagePrewarm } from '../../api/kinds/index.js';
 import type { HarbingerConfig } from '../../config/schema.js';
+import type { Gang } from '../../gangs/shape.js';
 import { isConflict, isNotFound } from '../../kube/errors.js';
 import type { EventRecorder } from '../../kube/events.js';
 import { referenceOf } from '../../kube/events.js';
 import type { Result } from '../../kube/work-queue.js';
 import { Waiting } from '../../kube/work-queue.js';
 import type { Clock } from '../../observe/clock.js';
+import type { Log } from '../../observe/log.js';
 import { platformText } from '../../images/platform.js';
 import { candidates } from '../../placement/candidates.js';
 import type { Actuator } from '../actions.js';
@@ -35,11 +37,12 @@ export interface PrewarmReconcilerOptions {
   actuator: Actuator;
   events: EventRecorder;
   guard: Guard;
-  /** Reads a Workload from the API server itself; undefined where there is none. */
-  readWorkload: (name: { namespace: string; name: string }) => Promise<WorkloadView | undefined>;
+  /** Reads what tells of a gang from the API server itself; undefined where there is no such object. */
+  readWorkload: (gang: Gang) => Promise<WorkloadView | undefined>;
   metrics: PrewarmMetrics;
   config: () => HarbingerConfig;
   clock: Clock;
+  log: Log;
 }
 
 /** Numbers alone may change this often in a status, ms; each write wakes every watcher. */
@@ -179,9 +182,18 @@ export class PrewarmReconciler {
       throw error;
     }
     this.#options.metrics.wrote(prewarm.status, status);
+    this.#tellPlan(key, prewarm.status, status);
     for (const event of events) {
       for (const regarding of regardingOf(prewarm)) this.#options.events.event({ regarding, action: 'Prewarm', ...event });
     }
+  }
+
+  /** A status has no room for names of nodes; a trial is about them. */
+  #tellPlan(key: string, before: ImagePrewarm['status'], status: PrewarmDecision['status']): void {
+    const nodes = this.#options.planner.planOf(key)?.would;
+    if (nodes === undefined || before?.nodes?.desired === status.nodes?.desired) return;
+    const { nodes: sums, size, estimatedCompletionTime: eta } = status;
+    this.#options.log.info({ prewarm: key, mode: 'Observe', nodes, desired: sums?.desired, size, eta }, 'nodes would be warmed');
   }
 
   /**
@@ -198,7 +210,7 @@ export class PrewarmReconciler {
     const workload = views.workloadOf(prewarm);
     if (decision.record.moved.length === 0 || gangRef === undefined || workload === undefined) return decision;
     try {
-      const live = await readWorkload({ namespace: workload.gang.namespace, name: workload.gang.name });
+      const live = await readWorkload(workload.gang);
       return decide(live?.gang.ref.uid === gangRef.uid ? live : undefined);
     } catch (error) {
       guard.forgetPrewarm(key);
