@@ -55,6 +55,9 @@ export interface ManagerOptions {
 
 /** Changes that come within this time are planned together, ms: a plan looks at everything. */
 const PLAN_DELAY_MS = 200;
+/** With many gangs a plan takes long: the pause before the next one is so many times that, so that planning never takes all of a core. */
+const PLAN_PAUSE = 8;
+const MAX_PLAN_DELAY_MS = 1_500;
 const PLAN = 'plan';
 /** Changes of nodes that come within this time are published together, ms. */
 const NODES_DELAY_MS = 1_000;
@@ -241,7 +244,10 @@ export class Manager {
     const { clusterQueues, localQueues, flavors, rejections, runtimeClasses, accelerated } = this.#caches;
     const plan = (): void => this.#plan();
     const all = (): void => this.reconsider();
-    for (const cache of [nodes, pods, sets, rejections]) cache.onChange(plan);
+    for (const cache of [pods, sets, rejections]) cache.onChange(plan);
+    nodes.onChange((_key, now, before) => {
+      if (!isSameForPlans(now, before)) plan();
+    });
     const classes = (): void => {
       this.#nodesChanged = true;
       this.#queues.nodeClasses.addAfter(NODES, NODES_DELAY_MS);
@@ -334,6 +340,6 @@ export class Manager {
   }
 
   #plan(): void {
-    this.#queues.plan.addAfter(PLAN, PLAN_DELAY_MS);
+    this.#queues.plan.addAfter(PLAN, Math.min(MAX_PLAN_DELAY_MS, Math.max(PLAN_DELAY_MS, PLAN_PAUSE * this.#planner.lastMs)));
   }
 }

@@ -34,14 +34,16 @@ export class PrewarmMetrics {
   /** Counts all ImagePrewarms anew: a gauge that is derived cannot drift. */
   count(prewarms: readonly ImagePrewarm[]): void {
     const reasonOf = ({ status }: ImagePrewarm) => status?.conditions?.find((c) => c.type === 'Ready')?.reason ?? 'Pending';
-    for (const reason of READY_REASONS) this.#prewarms.set({ reason }, prewarms.filter((p) => reasonOf(p) === reason).length);
-    // A gang that has its images keeps its last sums for people; nothing is wanted for it any more.
-    const wanting = prewarms.filter((p) => reasonOf(p) !== 'Finished');
-    for (const state of NODE_STATES)
-      this.#nodes.set(
-        { state },
-        wanting.reduce((sum, p) => sum + (p.status?.nodes?.[state] ?? 0), 0),
-      );
+    const reasons = new Map<string, number>();
+    const nodes = { warm: 0, pulling: 0, pending: 0, failed: 0 };
+    for (const prewarm of prewarms) {
+      const reason = reasonOf(prewarm);
+      reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+      // A gang that has its images keeps its last sums for people; nothing is wanted for it any more.
+      if (reason !== 'Finished') for (const state of NODE_STATES) nodes[state] += prewarm.status?.nodes?.[state] ?? 0;
+    }
+    for (const reason of READY_REASONS) this.#prewarms.set({ reason }, reasons.get(reason) ?? 0);
+    for (const state of NODE_STATES) this.#nodes.set({ state }, nodes[state]);
   }
 
   /** After a status was written: counts a release and the time to warm, each once in the life of an object. */

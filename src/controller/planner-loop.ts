@@ -1,5 +1,6 @@
 import type { HarbingerConfig } from '../config/schema.js';
 import type { Result } from '../kube/work-queue.js';
+import { isDeepStrictEqual } from 'node:util';
 import { isConflict } from '../kube/errors.js';
 import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
@@ -50,6 +51,7 @@ export class PlannerLoop {
   readonly #engine: Engine;
   #plans = new Map<string, PrewarmPlan>();
   #positions: ReadonlyMap<string, number> = new Map();
+  #lastMs = 0;
   readonly #written: WrittenSets;
   readonly #world: PullerWorld;
 
@@ -68,6 +70,11 @@ export class PlannerLoop {
   /** The latest plan for an ImagePrewarm. */
   planOf(key: string): PrewarmPlan | undefined {
     return this.#plans.get(key);
+  }
+
+  /** How long the latest plan took to make, ms. */
+  get lastMs(): number {
+    return this.#lastMs;
   }
 
   get positions(): ReadonlyMap<string, number> {
@@ -94,6 +101,7 @@ export class PlannerLoop {
     };
     const planWith = (seen: World): ReturnType<typeof planAll> => planAll({ ...ground, prewarms: this.#prewarms(), world: seen });
     const { grants, plans, owners } = planWith(world);
+    this.#lastMs = Math.max(0, clock.now() - now);
     const options = {
       namespace,
       program,
@@ -126,7 +134,7 @@ export class PlannerLoop {
   #publish(plans: Map<string, PrewarmPlan>): void {
     const before = this.#plans;
     this.#plans = plans;
-    for (const [key, next] of plans) if (canonical(before.get(key)) !== canonical(next)) this.#options.onChange(key);
+    for (const [key, next] of plans) if (!isDeepStrictEqual(before.get(key), next)) this.#options.onChange(key);
   }
 
   #prewarms(): Parameters<typeof planAll>[0]['prewarms'] {

@@ -14,7 +14,7 @@ import { prewarmDeadlineMs } from '../preheat/deadline.js';
 import type { PlannedPrewarm, PlannedTarget, Progress } from '../preheat/planner.js';
 import { plan } from '../preheat/planner.js';
 import type { Plan, World } from '../preheat/planner.js';
-import type { PullerTenant } from '../preheat/puller.js';
+import type { Puller, PullerTenant } from '../preheat/puller.js';
 import { pullerOf } from '../preheat/puller.js';
 import type { NodeFacts } from '../placement/node-facts.js';
 import type { NodeUsage } from '../placement/usage.js';
@@ -58,8 +58,20 @@ export interface PlanningInput {
   now: number;
 }
 
+/** Objects of the cache are replaced and never changed, so what follows from one alone is worked out once. */
+const SIGNATURES = new WeakMap<ImagePrewarm, string>();
+const PULLERS = new WeakMap<ImagePrewarm, Map<string, (Puller | undefined)[]>>();
+const KEYS = new WeakMap<PrewarmTarget, string>();
+const REQUESTS = new WeakMap<object, Requests>();
+
 /** Generation and recorded images: what the progress of a plan is about. */
 export function signatureOf(prewarm: ImagePrewarm): string {
+  const known = SIGNATURES.get(prewarm) ?? signature(prewarm);
+  SIGNATURES.set(prewarm, known);
+  return known;
+}
+
+function signature(prewarm: ImagePrewarm): string {
   const images = prewarm.spec.targets.map((t) =>
     t.images.map(({ reference }) => {
       const { resolved = '', pulledWith = '' } = recordOf(prewarm, t.name, reference) ?? {};
@@ -167,16 +179,7 @@ function targetOf(
   context: { prewarm: ImagePrewarm; gang: Gang | undefined; input: PlanningInput; memo: Map<string, Candidates> },
 ): PlannedTarget {
   const { prewarm, gang, input, memo } = context;
-  const records = target.images.map((i) => recordOf(prewarm, target.name, i.reference));
-  const pullers = records.map((r) =>
-    r?.resolved === undefined
-      ? undefined
-      : pullerOf(r.resolved, {
-          runtimeClassName: target.runtimeClassName,
-          bytes: r.sizeBytes,
-          tenant: r.pulledWith === 'Workload' ? tenantOf(prewarm, target) : undefined,
-        }),
-  );
+  const pullers = pullersOf(prewarm, target);
   const known = pullers.filter((p) => p !== undefined);
   const podSet = gang?.podSets.find((p) => p.name === target.name);
   const { allow, exclude } = input.config.nodes;
@@ -184,7 +187,9 @@ function targetOf(
   const runtimeClass = runtimeClassName === undefined ? undefined : input.runtimeClass?.(runtimeClassName);
   const requests = podSet === undefined ? undefined : requestsOf(podSet, runtimeClass);
   // Gangs of one queue ask for the same nodes: with hundreds of them this is most of the work.
-  const memoKey = canonical([target.nodes, target.tolerations, runtimeClass, requests, prewarm.spec.spareNodes]);
+  const own = KEYS.get(target) ?? canonical([target.nodes, target.tolerations]);
+  KEYS.set(target, own);
+  const memoKey = own + canonical([runtimeClass, requests, prewarm.spec.spareNodes]);
   const found =
     memo.get(memoKey) ??
     candidates(target, input.nodes, {
@@ -200,10 +205,33 @@ function targetOf(
   };
 }
 
+/** Of each image of a target, as far as it is resolved. */
+function pullersOf(prewarm: ImagePrewarm, target: PrewarmTarget): (Puller | undefined)[] {
+  const byTarget = PULLERS.get(prewarm) ?? new Map<string, (Puller | undefined)[]>();
+  PULLERS.set(prewarm, byTarget);
+  const known = byTarget.get(target.name);
+  if (known !== undefined) return known;
+  const pullers = target.images.map(({ reference }) => {
+    const found = recordOf(prewarm, target.name, reference);
+    if (found?.resolved === undefined) return undefined;
+    return pullerOf(found.resolved, {
+      runtimeClassName: target.runtimeClassName,
+      bytes: found.sizeBytes,
+      tenant: found.pulledWith === 'Workload' ? tenantOf(prewarm, target) : undefined,
+    });
+  });
+  byTarget.set(target.name, pullers);
+  return pullers;
+}
+
 /** Templates of Pods that exist have the overhead of their RuntimeClass already. */
 function requestsOf({ template }: PodSet, runtimeClass: RuntimeClassFacts | undefined): Requests {
+  const known = runtimeClass === undefined ? REQUESTS.get(template) : undefined;
+  if (known !== undefined) return known;
   const spec = at(template, 'spec');
-  return podRequests({ ...spec, overhead: record(spec['overhead']) ?? runtimeClass?.overhead });
+  const requests = podRequests({ ...spec, overhead: record(spec['overhead']) ?? runtimeClass?.overhead });
+  if (runtimeClass === undefined) REQUESTS.set(template, requests);
+  return requests;
 }
 
 /** Whose secrets pull the images of a target that only its own Pods may read. */

@@ -47,6 +47,8 @@ export interface PrewarmReconcilerOptions {
 
 /** Numbers alone may change this often in a status, ms; each write wakes every watcher. */
 const WRITE_INTERVAL_MS = 1_000;
+/** The same for one that may not pull, ms. */
+const IDLE_INTERVAL_MS = 15_000;
 /** After a write that met a newer object, ms. */
 const CONFLICT_MS = 200;
 /** An object with open questions is looked at again after this time even if nothing is heard, ms. */
@@ -146,8 +148,10 @@ export class PrewarmReconciler {
     }
     const result = this.#lookAgain(decision, restMs);
     if (canonical(decision.status) === canonical(prewarm.status ?? {})) return result;
-    const wait = (this.#written.get(key) ?? 0) + WRITE_INTERVAL_MS - this.#options.clock.now();
-    if (wait > 0 && wait <= WRITE_INTERVAL_MS && !isUrgent(prewarm, decision)) return { after: wait };
+    // Sums of a gang that may not pull change with the pulls of others only: with many gangs an image they would be most of all writes.
+    const interval = this.#options.planner.planOf(key)?.lifecycle.mayPull === true ? WRITE_INTERVAL_MS : IDLE_INTERVAL_MS;
+    const wait = (this.#written.get(key) ?? 0) + interval - this.#options.clock.now();
+    if (wait > 0 && wait <= interval && !isUrgent(prewarm, decision)) return { after: wait };
     await this.#write(key, prewarm, { decision, decide });
     return result;
   }
