@@ -11,6 +11,7 @@ import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
 import type { Gang } from '../gangs/shape.js';
 import { classEssence } from '../placement/classify.js';
+import type { NodeFacts } from '../placement/node-facts.js';
 import type { ActuatorOptions } from './actions.js';
 import { Actuator } from './actions.js';
 import { Caches } from './caches.js';
@@ -66,6 +67,12 @@ const NODES = 'nodes';
 const OWNER_LOOK_MS = 1_000;
 
 const HOSTNAME = 'kubernetes.io/hostname';
+
+/** Whether two states of a node make no difference to a plan: heartbeats come from every node all the time. */
+function isSameForPlans(now: NodeFacts | undefined, before: NodeFacts | undefined): boolean {
+  const essence = (node: NodeFacts | undefined): string => canonical({ ...node, conditions: undefined });
+  return essence(now) === essence(before);
+}
 
 /** Wires caches, queues and reconcilers of the controller. All state is in the API server: a new manager goes on where another one ended. */
 export class Manager {
@@ -340,6 +347,7 @@ export class Manager {
   }
 
   #plan(): void {
+    // At least so long: changes come in crowds.
     this.#queues.plan.addAfter(PLAN, Math.min(MAX_PLAN_DELAY_MS, Math.max(PLAN_DELAY_MS, PLAN_PAUSE * this.#planner.lastMs)));
   }
 }
