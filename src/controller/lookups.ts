@@ -76,7 +76,8 @@ export class Lookups {
     if (own.ok) return this.#found(own, question);
     const parsed = parseReference(source);
     if (own.outcome !== 'auth-denied' || !parsed.ok) return this.#failed(own);
-    return this.#asTheGang(parsed.reference, own, question);
+    // Another secret is another question, so only an answer that was given needs to be asked for anew.
+    return this.#asTheGang(parsed.reference, own, { ...question, fresh: fresh && before?.ok === true });
   }
 
   /** Harbinger's own credential was denied: what does the gang have? */

@@ -52,8 +52,10 @@ export class PrewarmMetrics {
       status?.conditions?.find((c) => c.type === 'Released' && c.status === 'True')?.reason;
     const reason = released(after);
     if (reason !== undefined && released(before) === undefined) this.#released.inc({ reason });
-    if (before?.completionTime !== undefined || after.completionTime === undefined || after.startTime === undefined) return;
-    const seconds = (Date.parse(after.completionTime) - Date.parse(after.startTime)) / 1000;
+    // An edit begins another try, which has times of its own.
+    const { startTime, completionTime } = after;
+    if (completionTime === undefined || startTime === undefined || completionTime === before?.completionTime) return;
+    const seconds = (Date.parse(completionTime) - Date.parse(startTime)) / 1000;
     if (seconds >= 0) this.#seconds.observe(seconds);
   }
 }

@@ -36,6 +36,8 @@ export interface PrewarmPlan {
   progress: Progress | undefined;
   deadlineMs: number;
   concurrency: number;
+  /** Names of the nodes that would be warmed, in mode Observe; the first hundred. */
+  would?: readonly string[] | undefined;
 }
 
 interface Entry {
@@ -113,7 +115,7 @@ function viewOf(
   const { budgets, mode } = input.config;
   const targets = prewarm.spec.targets.map((t) => targetOf(t, { prewarm, gang: gang?.gang, input, memo }));
   const work = workOf(prewarm, targets, budgets);
-  const life = inMode(entry.gangUnknown ? UNKNOWN : lifeOf(entry, input, work.deadlineMs), mode);
+  const life = lifeOf(entry, input, work.deadlineMs);
   const problem = specProblem(prewarm) ?? targets.find((t) => t.candidates.problem !== undefined)?.candidates.problem;
   const on = mode === 'On';
   return {
@@ -137,16 +139,27 @@ function viewOf(
       candidates: { ...(problem === undefined ? {} : { problem }), ...emptyOf(prewarm, targets), desired: work.nodes },
       deadlineMs: work.deadlineMs,
       concurrency: work.concurrency,
+      would: mode === 'Observe' ? firstNodes(targets) : undefined,
     },
   };
+}
+
+/** Names of nodes in one line of the log. */
+const MAX_WOULD = 100;
+
+function firstNodes(targets: readonly PlannedTarget[]): string[] {
+  const names = targets.flatMap(({ candidates: { nodes, needed } }) => nodes.slice(0, needed).map((n) => n.name));
+  return [...new Set(names)].slice(0, MAX_WOULD);
 }
 
 /** While it is not known what became of a gang, what is there stays and nothing new begins. */
 const UNKNOWN: Lifecycle = { mayPull: false, keep: true };
 
-function lifeOf({ prewarm, gang }: Entry, { config: { budgets }, now }: PlanningInput, deadlineMs: number): Lifecycle {
-  const retainAfterAdmissionMs = budgets.retainAfterAdmissionMinutes * 60_000;
-  return lifecycle({ prewarm, gang, now, gangsAheadPerQueue: budgets.gangsAheadPerQueue, retainAfterAdmissionMs, deadlineMs });
+function lifeOf({ prewarm, gang, gangUnknown }: Entry, { config, now }: PlanningInput, deadlineMs: number): Lifecycle {
+  const { gangsAheadPerQueue, retainAfterAdmissionMinutes } = config.budgets;
+  const retainAfterAdmissionMs = retainAfterAdmissionMinutes * 60_000;
+  const life = gangUnknown ? UNKNOWN : lifecycle({ prewarm, gang, now, gangsAheadPerQueue, retainAfterAdmissionMs, deadlineMs });
+  return inMode(life, config.mode);
 }
 
 function rankOf({ prewarm, gang }: Entry): PlannedPrewarm['rank'] {
@@ -235,7 +248,7 @@ function requestsOf({ template }: PodSet, runtimeClass: RuntimeClassFacts | unde
 }
 
 /** Whose secrets pull the images of a target that only its own Pods may read. */
-function tenantOf({ metadata }: ImagePrewarm, { imagePullSecrets = [], serviceAccountName }: PrewarmTarget): PullerTenant {
+export function tenantOf({ metadata }: ImagePrewarm, { imagePullSecrets = [], serviceAccountName }: PrewarmTarget): PullerTenant {
   return { namespace: metadata.namespace ?? '', secrets: imagePullSecrets.map((s) => s.name), serviceAccountName };
 }
 

@@ -160,7 +160,7 @@ function resolvedCondition(
 
 /** One event per change of what a person wants to know: work began, warm, taken back, failed, let go. */
 function eventsOf(before: ImagePrewarmStatus, after: ImagePrewarmStatus, unpinned: string | undefined): PrewarmEvent[] {
-  const started = before.startTime === undefined && after.startTime !== undefined;
+  const started = after.startTime !== undefined && after.startTime !== before.startTime;
   const size = after.size === undefined ? '' : `, ${after.size} each`;
   return [
     ...(started

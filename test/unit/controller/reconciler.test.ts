@@ -100,6 +100,7 @@ function ground({
     },
     events: { event: () => undefined },
     metrics: { wrote: () => undefined },
+    log: { info: () => undefined },
     readWorkload: () => live?.(guard) ?? Promise.reject(new Error('not expected to be read')),
     guard,
     config: defaultConfig,
