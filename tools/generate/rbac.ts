@@ -1,4 +1,7 @@
 import { GROUP, INSTALL } from '../../src/api/names.js';
+import { GATED_KINDS } from '../../src/gangs/gated-kinds.js';
+import type { JobKind } from '../../src/gangs/kinds.js';
+import { JOB_KINDS } from '../../src/gangs/kinds.js';
 import { componentLabels } from './labels.js';
 import type { Manifest } from './yaml.js';
 
@@ -59,6 +62,32 @@ const webhook: Grants = {
   ],
 };
 
+/**
+ * What may opt a gang in; Pods are read anyway. get: a job that nobody queues is looked at once more before what it runs is changed.
+ * Kinds that the API server does not serve are never asked for.
+ */
+function owners(): Rule[] {
+  const kinds = JOB_KINDS.filter((k) => k.group !== '');
+  const byGroup = (some: readonly JobKind[], verbs: string[]): Rule[] =>
+    [...new Set(some.map((k) => k.group))].map((group) =>
+      rule(
+        group,
+        some.filter((k) => k.group === group).map((k) => k.plural),
+        verbs,
+      ),
+    );
+  return [
+    ...byGroup(
+      kinds.filter((k) => k.shape !== undefined),
+      ['get', ...READ],
+    ),
+    ...byGroup(
+      kinds.filter((k) => k.shape === undefined),
+      READ,
+    ),
+  ];
+}
+
 const controller: Grants = {
   account: INSTALL.controller,
   component: 'controller',
@@ -67,7 +96,7 @@ const controller: Grants = {
     rule(GROUP, ['imageprewarms/status', 'accelerationpolicies/status'], ['patch']),
     rule(GROUP, ['accelerationpolicies', 'prewarmcheckconfigs'], READ),
     rule('', ['nodes', 'namespaces'], READ),
-    rule('batch', ['jobs'], READ),
+    ...owners(),
     rule('node.k8s.io', ['runtimeclasses'], READ),
     // Everywhere: a variant that a node cannot pull shows in the Pods of its tenant only. The label harbinger.dev/accelerated
     // selects what is read, which RBAC cannot say. Pullers are read by the same rule.
@@ -120,7 +149,20 @@ export function rbac(namespace: string): Manifest[] {
       rule('events.k8s.io', ['events'], ['list']),
     ],
   };
-  return [puller, pullSecrets, workloadPullers, ...GRANTS.flatMap((grants) => accountObjects(grants, namespace))];
+  // Bound to nobody: with holds.gatedJobs On, whoever wants it binds it to both processes, in all namespaces or in some.
+  const gatedJobs: Manifest = {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'ClusterRole',
+    metadata: { name: INSTALL.gatedJobsRole, labels: componentLabels('controller') },
+    rules: [...new Set(GATED_KINDS.map((k) => k.group))].map((group) =>
+      rule(
+        group,
+        GATED_KINDS.filter((k) => k.group === group).map((k) => k.plural),
+        ['get', 'patch'],
+      ),
+    ),
+  };
+  return [puller, pullSecrets, workloadPullers, gatedJobs, ...GRANTS.flatMap((grants) => accountObjects(grants, namespace))];
 }
 
 function accountObjects({ account, component, cluster, own }: Grants, namespace: string): Manifest[] {
