@@ -148,12 +148,21 @@ export class PrewarmReconciler {
     }
     const result = this.#lookAgain(decision, restMs);
     if (canonical(decision.status) === canonical(prewarm.status ?? {})) return result;
-    // Sums of a gang that may not pull change with the pulls of others only: with many gangs an image they would be most of all writes.
-    const interval = this.#options.planner.planOf(key)?.lifecycle.mayPull === true ? WRITE_INTERVAL_MS : IDLE_INTERVAL_MS;
-    const wait = (this.#written.get(key) ?? 0) + interval - this.#options.clock.now();
-    if (wait > 0 && wait <= interval && !isUrgent(prewarm, decision)) return { after: wait };
+    const wait = this.#pauseMs(key);
+    if (wait > 0 && !isUrgent(prewarm, decision)) return { after: wait };
     await this.#write(key, prewarm, { decision, decide });
     return result;
+  }
+
+  /**
+   * How long numbers alone have to wait for the next write. Those of a gang that may not pull change with the pulls of others
+   * only: where many gangs have one image they would be most of all writes.
+   */
+  #pauseMs(key: string): number {
+    const mayPull = this.#options.planner.planOf(key)?.lifecycle.mayPull === true;
+    const interval = mayPull ? WRITE_INTERVAL_MS : IDLE_INTERVAL_MS;
+    const wait = (this.#written.get(key) ?? 0) + interval - this.#options.clock.now();
+    return wait > interval ? 0 : wait;
   }
 
   /** When to look again if nothing is heard: at the end of the object's time, and while there are questions every now and then. */
@@ -232,7 +241,11 @@ function reasonOf({ status }: PrewarmDecision): string | undefined {
 
 /** Changes that others wait for: conditions and the record; sums and estimates can wait a moment. */
 function isUrgent({ status = {} }: ImagePrewarm, decision: PrewarmDecision): boolean {
-  const essence = (s: PrewarmDecision['status']): unknown => [s.conditions?.map((c) => [c.type, c.status, c.reason]), s.targets];
+  const essence = (s: PrewarmDecision['status']): unknown => [
+    s.observedGeneration,
+    s.conditions?.map((c) => [c.type, c.status, c.reason]),
+    s.targets,
+  ];
   return canonical(essence(status)) !== canonical(essence(decision.status));
 }
 
