@@ -1,5 +1,6 @@
 import { harbingerConfig } from '../../src/config/schema.js';
 import { API_VERSION, KINDS } from '../../src/api/kinds/index.js';
+import { annotationPages } from './annotations.js';
 import { formatsTable } from './formats.js';
 import type { Schema } from './structural.js';
 import { toStructural } from './structural.js';
@@ -94,5 +95,6 @@ export function docFiles(read: (path: string) => string): Generated[] {
   const config = `Unknown fields are refused.\n\n## Fields\n\n${table(rowsOf(toStructural(harbingerConfig), ''))}`;
   pages.push({ title: 'HarbingerConfig', path: 'docs/spec/config.md', body: config });
   pages.push({ title: 'Image formats', path: 'docs/formats.md', body: formatsTable() });
+  pages.push(...annotationPages());
   return pages.map(({ title, path, body }) => ({ path, text: withGenerated(read(path), title, body) }));
 }
