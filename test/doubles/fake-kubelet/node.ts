@@ -12,6 +12,8 @@ export interface NodeSettings {
   timing: Timing;
   /** Between a change of the images and its showing up in Node.status.images. */
   imageReportMs: number;
+  /** Between two renewals of the Lease; default 10 s, as a kubelet does. */
+  heartbeatMs?: number;
 }
 
 const LEASE_SECONDS = 40;
@@ -88,12 +90,17 @@ export class FakeNode {
     if (running) return running.update(pod);
     // One that had ended before this program saw it needs nothing, unless it is to be removed.
     if (!pod.metadata.deletionTimestamp && ['Succeeded', 'Failed'].includes(pod['status']?.phase)) return;
-    const host = Math.floor(this.#nextIp / 250);
-    const runner = new PodRunner(pod, this.#host(), `10.${200 + host}.${this.#index % 250}.${(this.#nextIp++ % 250) + 1}`);
+    // A Pod that an earlier machine of this name had keeps its address: the API server refuses a second one.
+    const runner = new PodRunner(pod, this.#host(), (pod['status']?.podIP as string | undefined) ?? this.#newIp());
     this.#pods.set(pod.metadata.uid, runner);
     runner
       .run()
       .catch((error: Error) => console.error(`${this.name}: Pod ${pod.metadata.namespace}/${pod.metadata.name}: ${error.stack}`));
+  }
+
+  #newIp(): string {
+    const block = Math.floor(this.#nextIp / 250);
+    return `10.${200 + block}.${this.#index % 250}.${(this.#nextIp++ % 250) + 1}`;
   }
 
   onPodGone(uid: string): void {
@@ -156,7 +163,7 @@ export class FakeNode {
 
   async #beat(): Promise<void> {
     for (;;) {
-      await this.#sleep(HEARTBEAT_MS);
+      await this.#sleep(this.#settings.heartbeatMs ?? HEARTBEAT_MS);
       if (!this.#registered || this.#knobs.silent) continue;
       await this.#renewLease().catch((error: Error) => console.error(`${this.name}: ${error.message}`));
     }
