@@ -1,6 +1,6 @@
 import type { Json } from '../api/json.js';
-import { at, records, string, stringMap } from '../api/json.js';
-import { LABEL } from '../api/names.js';
+import { at, records, string, stringMap, time } from '../api/json.js';
+import { ANNOTATION, LABEL } from '../api/names.js';
 import { podRequests } from '../api/pod-requests.js';
 import { gangUidsOfPod } from '../gangs/identity.js';
 import type { RawObject } from '../kube/reflector.js';
@@ -23,6 +23,7 @@ export class PodUsages {
       namespace: raw.metadata.namespace ?? '',
       node: string(spec['nodeName']) ?? '',
       state: stateOf(raw),
+      createdAt: time(raw.metadata.creationTimestamp) ?? 0,
       shape: this.#share(shapeOf(raw, spec)),
     };
   };
@@ -39,10 +40,22 @@ export class PodUsages {
 
 /** Pullers ask for nothing and are no reason to keep another puller from a node. */
 function shapeOf(raw: RawObject, spec: Json): PodShape {
-  if (isPuller(raw)) return { requests: {}, gangs: [], images: [] };
+  if (isPuller(raw)) return { requests: {}, gangs: [], images: [], undecided: [] };
   const containers = [...records(spec['initContainers']), ...records(spec['containers'])];
-  const images = containers.map((c) => string(c['image'])).filter((i) => i !== undefined);
-  return { requests: schedulerUnits(podRequests(spec)), gangs: gangUidsOfPod(raw), images: [...new Set(images)] };
+  const pulled = containers.filter((c) => c['imagePullPolicy'] !== 'Never');
+  const annotations = stringMap(raw.metadata.annotations);
+  const skipped = new Set((annotations[ANNOTATION.skipContainers] ?? '').split(',').map((name) => name.trim()));
+  const decided = annotations[ANNOTATION.decisions] !== undefined || annotations[ANNOTATION.accelerate] === 'false';
+  return {
+    requests: schedulerUnits(podRequests(spec)),
+    gangs: gangUidsOfPod(raw),
+    images: imagesOf(pulled),
+    undecided: decided ? [] : imagesOf(pulled.filter((c) => !skipped.has(string(c['name']) ?? ''))),
+  };
+}
+
+function imagesOf(containers: readonly Json[]): string[] {
+  return [...new Set(containers.map((c) => string(c['image'])).filter((i) => i !== undefined))];
 }
 
 function isPuller(raw: RawObject): boolean {

@@ -8,8 +8,10 @@ export interface PodShape {
   requests: Readonly<Requests>;
   /** UIDs under which its gang may be known, nearest owner first. */
   gangs: readonly string[];
-  /** Images of its containers, init first. */
+  /** Images that its containers pull, init first. */
   images: readonly string[];
+  /** Those about which the webhook had to decide and left no decision. */
+  undecided: readonly string[];
 }
 
 /**
@@ -24,6 +26,8 @@ export interface PodUse {
   /** Empty while it is not bound. */
   node: string;
   state: PodState;
+  /** Epoch ms. */
+  createdAt: number;
   shape: PodShape;
 }
 
