@@ -62,11 +62,16 @@ function gaps({ objects, checks, optedIn }: SettledInput, found: Found): Violati
 /** What a run came to, without times, names of Pods and places: equal for equal wishes, whatever went wrong on the way. */
 export function outcomeOf(objects: readonly Raw[]): string[] {
   const lines = [
-    ...ofKind(objects, 'Workload').map((w) => `${nameOf(w)}: ${stateOf(w)}`),
-    ...ofKind(objects, 'ImagePrewarm').map((p) => `${nameOf(p)}: released ${String(holds(p, 'Released'))}, ${restOf(p)}`),
+    ...ofKind(objects, 'Workload').map((w) => `Workload of ${ownerOf(w)}: ${stateOf(w)}`),
+    ...ofKind(objects, 'ImagePrewarm').map((p) => `ImagePrewarm of ${ownerOf(p)}: ${restOf(p)}`),
     ...ofKind(objects, 'DaemonSet').map((d) => `DaemonSet of ${imageOf(d)?.replace(/@.*$/, '') ?? '?'}`),
   ];
   return lines.sort();
+}
+
+/** The job that an object is for; names of Workloads and ImagePrewarms hold parts of UIDs. */
+function ownerOf({ metadata: { ownerReferences, name } }: Raw): string {
+  return ownerReferences?.[0]?.name ?? name;
 }
 
 function stateOf(workload: Raw): string {

@@ -5,8 +5,8 @@ import { checksOf, conditionOf, controllerUidOf, countsOf, digestOf, gangUidOf, 
 export interface WarmInput {
   history: History;
   images: readonly ImageTruth[];
-  /** How old the sight of a kubelet may be from which warmth is concluded, ms. */
-  lagMs: number;
+  /** How old the sight of a kubelet may be from which warmth is concluded at a time, ms. */
+  lagMs: number | ((at: number) => number);
   /** Lost warmth has to be taken back within this time, ms, while somebody could see it. */
   takenBackMs: number;
   /** When no controller could see or write: dead, frozen, cut off. */
@@ -21,6 +21,8 @@ export function provenWarm(input: WarmInput): Violation[] {
   const prewarms = livesOf(input.history, 'ImagePrewarm');
   return [...prewarms.flatMap((p) => claims(p, disks, input)), ...checks(prewarms, disks, input)];
 }
+
+const lagAt = (lagMs: WarmInput['lagMs'], at: number): number => (typeof lagMs === 'number' ? lagMs : lagMs(at));
 
 /** When a node had an image: node -> digest -> periods. */
 type Disks = ReadonlyMap<string, ReadonlyMap<string, Period[]>>;
@@ -74,7 +76,7 @@ function claims(life: Life, disks: Disks, input: WarmInput): Violation[] {
     const { desired } = countsOf(claim.prewarm);
     const found = (message: string, at: number): Violation => ({ promise: 'P4', at, object: nameOf(claim.prewarm), message });
     const fresh = all[i - 1]?.to !== claim.from;
-    const had = warmNodes(claim.prewarm, { from: claim.from - lagMs, to: claim.from }, ground);
+    const had = warmNodes(claim.prewarm, { from: claim.from - lagAt(lagMs, claim.from), to: claim.from }, ground);
     if (fresh && had < desired) return [found(`Ready with ${desired} warm nodes, disks had the images on ${had}`, claim.from)];
     // A gang that was let go pulls for itself; nobody waits for the word any more.
     if (holds(claim.prewarm, 'Released')) return [];
@@ -121,7 +123,7 @@ function checks(prewarms: readonly Life[], disks: Disks, input: WarmInput): Viol
         const life = prewarms.find((p) => gangUidOf(p.versions[0]?.object as Raw) === uid);
         const prewarm = life === undefined ? undefined : versionAt(life, at);
         if (prewarm === undefined) return [];
-        const had = warmNodes(prewarm, { from: at - input.lagMs, to: at }, { disks, eligible: input.eligible });
+        const had = warmNodes(prewarm, { from: at - lagAt(input.lagMs, at), to: at }, { disks, eligible: input.eligible });
         if (had >= Number(said[1])) return [];
         return [{ promise: 'P4', at, object: nameOf(object), message: `"${message}", disks had the images on ${had} nodes` }];
       });

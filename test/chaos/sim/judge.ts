@@ -1,0 +1,103 @@
+import { at, stringMap } from '../../../src/api/json.js';
+import type { HarbingerConfig } from '../../../src/config/schema.js';
+import type { Change, ImageTruth, Period, PullTruth, Raw, Violation } from '../invariants/index.js';
+import { boundedHolds, noSecrets, provenWarm, settled, uniformGangs, withinBudgets } from '../invariants/index.js';
+import { livesOf } from '../invariants/history.js';
+import { controllerUidOf } from '../invariants/read.js';
+import { CHECK } from './models/world.js';
+
+/** Everything that is known of a run, by those who are not under test. */
+export interface Evidence {
+  history: readonly Change[];
+  images: readonly ImageTruth[];
+  pulls: readonly PullTruth[];
+  /** Objects at the end. */
+  objects: readonly Raw[];
+  /** When no controller could act. */
+  blind: readonly Period[];
+  /** When caches may have been old. */
+  stalls: readonly Period[];
+  log: readonly string[];
+  secrets: readonly string[];
+  until: number;
+  config: HarbingerConfig;
+}
+
+/** How old what is seen may be on a good day, and while watches are silent, ms. */
+const LAG_MS = { usual: 12_000, stalled: 75_000 } as const;
+/** Lost warmth is taken back in this time: a node counts as gone after 40 s of silence, the rest is lag and a plan. */
+const TAKEN_BACK_MS = 90_000;
+/** The watchdog may have to be elected, to find its feet after broken watches and to sit out a bad API server first. */
+const LATE_MS = 75_000;
+
+/** What promises a run broke. */
+export function judge(evidence: Evidence): Violation[] {
+  const { history, images, pulls, objects, blind, stalls, until, config } = evidence;
+  const checks = new Set([CHECK]);
+  const wishes = new Wishes(history);
+  const lagMs = (time: number): number => (stalls.some((s) => s.from <= time && time <= s.to) ? LAG_MS.stalled : LAG_MS.usual);
+  return [
+    ...uniformGangs(history, { lagMs: 1_000 }),
+    ...provenWarm({ history, images, lagMs, takenBackMs: TAKEN_BACK_MS, blind: [...blind, ...stalls], eligible: () => true }),
+    ...boundedHolds({
+      history,
+      checks,
+      until,
+      unstampedHoldMs: config.budgets.unstampedHoldSeconds * 1000,
+      boundMs: LATE_MS,
+      asked: (workload, time) => wishes.asked(workload, time),
+    }),
+    ...withinBudgets(pulls, config.budgets),
+    ...settled({ objects, now: until, checks, optedIn: (w) => wishes.asked(w, until, 0) !== undefined }),
+    ...unfinished(objects, until),
+    ...noSecrets(history, evidence.log, evidence.secrets),
+  ];
+}
+
+/** Nothing goes wrong any more and there is room for all: every gang that is active gets its turn. */
+export function unfinished(objects: readonly Raw[], now: number): Violation[] {
+  const waiting = objects.filter((o) => o.kind === 'Workload' && at(o, 'spec')['active'] !== false && !finished(o));
+  return waiting.map((o) => ({
+    promise: 'P7',
+    at: now,
+    object: `Workload ${o.metadata.name}`,
+    message: 'its gang has not run to its end',
+  }));
+}
+
+const finished = (workload: Raw): boolean => JSON.stringify(at(workload, 'status')['conditions'] ?? []).includes('"Finished"');
+
+/** What gangs asked for at a time, and shortly before: nobody hears of a wish at once. */
+class Wishes {
+  readonly #jobs;
+  readonly #defaults;
+
+  constructor(history: readonly Change[]) {
+    this.#jobs = new Map(livesOf(history, 'Job').map((life) => [life.uid, life]));
+    this.#defaults = livesOf(history, 'PrewarmCheckConfig').flatMap((l) => l.versions);
+  }
+
+  /** The longest hold asked for in ms; undefined: not opted in. */
+  asked(workload: Raw, time: number, lagMs: number = LAG_MS.stalled): number | undefined {
+    const life = this.#jobs.get(controllerUidOf(workload) ?? '');
+    const [versions, since] = [life?.versions ?? [], time - lagMs];
+    const current = (list: typeof versions) =>
+      list.filter((v, i) => v.at <= time && (list[i + 1]?.at ?? Number.POSITIVE_INFINITY) > since);
+    const defaults = current(this.#defaults).map(({ object }) => Number(at(object, 'spec')['defaultHoldSeconds'] ?? 0) * 1000);
+    const holds = current(versions).flatMap(({ object }) => {
+      const said = stringMap(object.metadata.annotations);
+      if (said['harbinger.dev/prewarm'] !== 'true') return [];
+      return [
+        Math.max(
+          ...(said['harbinger.dev/prewarm-hold'] === undefined ? defaults : [milliseconds(said['harbinger.dev/prewarm-hold'])]),
+        ),
+      ];
+    });
+    return holds.length === 0 ? undefined : Math.max(...holds);
+  }
+}
+
+function milliseconds(duration: string): number {
+  const [, amount = '0', unit = 's'] = /^(\d+)([smh])$/.exec(duration) ?? [];
+  return Number(amount) * { s: 1_000, m: 60_000, h: 3_600_000 }[unit as 's' | 'm' | 'h'];
+}

@@ -1,0 +1,32 @@
+import type { Violation } from '../invariants/index.js';
+import type { ReleaseCause } from '../invariants/releases.js';
+import { runSeed } from './run.js';
+
+/** What came of one seed. */
+export interface Verdict {
+  seed: number;
+  violations: Violation[];
+  hits: Record<string, number>;
+  releases: Record<ReleaseCause, number>;
+  /** The trace of a seed that failed; empty otherwise. */
+  lines: string[];
+  trace: string;
+}
+
+/** Runs a seed with its faults and once more without, and compares what both came to (P7). */
+export async function verdictOf(seed: number): Promise<Verdict> {
+  const run = await runSeed({ seed, faults: true });
+  const calm = await runSeed({ seed, faults: false });
+  const violations = [...run.violations, ...calm.violations, ...differences(run.outcome, calm.outcome)];
+  const { hits, releases, trace } = run;
+  return { seed, violations, hits, releases, trace, lines: violations.length === 0 ? [] : run.lines };
+}
+
+function differences(faulty: readonly string[], calm: readonly string[]): Violation[] {
+  const only = (a: readonly string[], b: readonly string[]): string[] => a.filter((line) => !b.includes(line));
+  const found = (message: string): Violation => ({ promise: 'P7', at: 0, object: 'the end', message });
+  return [
+    ...only(faulty, calm).map((line) => found(`only with faults: ${line}`)),
+    ...only(calm, faulty).map((line) => found(`only without faults: ${line}`)),
+  ];
+}
