@@ -3,6 +3,11 @@ import type { FailureReason } from '../api/reasons.js';
 /** What admission says when it refuses a Pod, what that is, and what to do about it. First match wins. */
 const TEXTS: readonly (readonly [RegExp, FailureReason, string])[] = [
   [
+    /failed quota.*must specify limits/i,
+    'QuotaExceeded',
+    'pullers have no limits; add a LimitRange with default limits, which costs nothing, or scope the quota',
+  ],
+  [
     /exceeded quota|failed quota/i,
     'QuotaExceeded',
     'raise the quota by one Pod per image and node, scope it to Pods of a priority class, or give Harbinger a credential for the registry so that pullers run in its namespace',
