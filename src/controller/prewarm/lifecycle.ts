@@ -96,11 +96,20 @@ export function lifecycle(input: LifecycleInput): Lifecycle {
   if (prewarm.metadata.deletionTimestamp !== undefined) return { mayPull: false, keep: false, why: 'Finished' };
   if (gang !== undefined && !gang.optIn.optedIn) return { mayPull: false, keep: false, why: 'OptedOut' };
   if (!retained(input)) return { mayPull: false, keep: false, why: 'Finished' };
-  // It stays so until a person turns it on again. What nodes have they still have then, unless they needed the room.
+  // It stays so until somebody turns it on again, which is often soon: nodes keep for a while what they have.
   if (gang?.gang.state.active === false && prewarm.spec.retain !== 'Always')
-    return { mayPull: false, keep: false, why: 'Inactive' };
+    return { mayPull: false, keep: input.now < inactiveSince(input) + input.retainAfterAdmissionMs, why: 'Inactive' };
   const why = obstacle(input);
   return why === undefined ? { mayPull: true, keep: true } : { mayPull: false, keep: true, why };
+}
+
+/**
+ * When a gang was first told to be inactive, epoch ms: conditions of its Workload do not say since when, so that of ours does. A gang
+ * that was not Ready then has had that condition for longer, and little to lose.
+ */
+function inactiveSince({ prewarm, now }: LifecycleInput): number {
+  const ready = prewarm.status?.conditions?.find((c) => c.type === 'Ready');
+  return ready?.reason === 'Suspended' && ready.status === 'False' ? Date.parse(ready.lastTransitionTime ?? '') || 0 : now;
 }
 
 /** The same in a mode of the configuration that pulls nothing. Observe shows what would be done, and looks images up for that. */

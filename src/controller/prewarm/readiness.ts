@@ -84,7 +84,7 @@ function spec(snapshot: PrewarmSnapshot, lifecycle: Lifecycle, record: RecordUpd
   if (lifecycle.why === 'Inactive')
     return no(
       'Suspended',
-      'the Workload of the gang is not active (spec.active is false); its images are not held until it is queued again',
+      `the Workload of the gang is not active (spec.active is false); nothing is pulled until it is queued again${lifecycle.keep ? ', and its images are held for a while' : ''}`,
     );
   if (lifecycle.why === 'OptedOut') return no('Finished', 'the gang is not, or no longer, opted in; its images are not held');
   if (!lifecycle.keep) return no('Finished', `${whyFinished(prewarm, gang)}; they are no longer held`);

@@ -49,14 +49,27 @@ describe('a job whose Workload is gone', () => {
   test.each(rows)('%s', (_title, given, expected) => expect(lifecycle(given)).toEqual(expected));
 });
 
+const suspendedSince = (ms: number) =>
+  prewarm({ conditions: [{ ...conditionOf('Ready', false, 'Suspended'), lastTransitionTime: iso(ms) }] });
+
 describe('a gang without a place in a queue', () => {
   const rows: [string, LifecycleInput, object][] = [
     ['positive control: at the head', input({ gang: gang({ position: 0 }) }), PULLS],
     ['its LocalQueue is unknown: it pulls nothing, far less ahead of all others', input({ gang: gang() }), KEEPS],
     ['negative twin: quota is reserved, it is past the line', input({ gang: gang({}, { reservedAt: T0 }) }), PULLS],
     [
-      'its Workload is not active: nothing is pulled or held',
+      'its Workload was made inactive just now: nothing is pulled, and what is there is held',
       input({ gang: gang({}, { active: false }) }),
+      { mayPull: false, keep: true, why: 'Inactive' },
+    ],
+    [
+      'its Workload has been inactive for less than images are held after an admission',
+      input({ prewarm: suspendedSince(T0 - 899_000), gang: gang({}, { active: false }) }),
+      { mayPull: false, keep: true, why: 'Inactive' },
+    ],
+    [
+      'negative twin: for as long as that, nothing is held any more',
+      input({ prewarm: suspendedSince(T0 - 900_000), gang: gang({}, { active: false }) }),
       { mayPull: false, keep: false, why: 'Inactive' },
     ],
     ['not active, Always', input({ prewarm: prewarm({}, { retain: 'Always' }), gang: gang({}, { active: false }) }), PULLS],
