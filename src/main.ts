@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { basename } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { parseDuration } from './api/duration.js';
 import { INSTALL } from './api/names.js';
@@ -60,7 +61,9 @@ function processCommand(program: Command, name: string, text: string): Command {
 
 /** Modules of a process are loaded when it runs: `explain` needs no API client, and `--help` needs nothing. */
 async function program(argv: readonly string[]): Promise<Command> {
-  const root = new Command('harbinger')
+  // kubectl finds plugins by the name of the executable, and people then call it as kubectl does.
+  const plugin = basename(argv[1] ?? '').startsWith('kubectl-harbinger');
+  const root = new Command(plugin ? 'kubectl harbinger' : 'harbinger')
     .description('Has the images of a gang of Pods on the nodes before the gang is scheduled.')
     .version(VERSION)
     // Wrong usage is told apart from things that went wrong: scripts repeat the one and not the other.

@@ -2,7 +2,9 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
 import { INSTALL } from '../api/names.js';
 import type { ExplainFlags } from './commands/explain.js';
+import { parseDuration } from '../api/duration.js';
 import type { RecordFlags } from './commands/record.js';
+import type { ReleaseFlags } from './commands/release.js';
 import type { SimulateFlags } from './commands/simulate.js';
 
 const FAIL_ON = ['changed', 'left', 'problems'];
@@ -14,6 +16,12 @@ function label(text: string, before: Record<string, string> = {}): Record<string
   const equals = text.indexOf('=');
   if (equals <= 0) throw new InvalidArgumentError('A label is written key=value.');
   return { ...before, [text.slice(0, equals)]: text.slice(equals + 1) };
+}
+
+function duration(text: string): number {
+  const ms = parseDuration(text);
+  if (ms !== undefined) return ms;
+  throw new InvalidArgumentError('A duration is written like 90s, 10m or 1h30m.');
 }
 
 function platform(text: string, before: string[] = []): string[] {
@@ -85,6 +93,22 @@ Examples:
   harbinger record --print-annotation $SRC     the annotation for converters that can write one
 `;
 
+const RELEASE_HELP = `
+Lets gangs start that Harbinger holds for their images, with the rights of whoever asks: those of kubectl. A gang is named by its job or by its Kueue
+Workload. It is never held again; its images are warmed on. Works with Harbinger's controller dead as well, as long as a webhook replica lives.
+
+Needs the rights to list and patch workloads.kueue.x-k8s.io in the namespace; for a job that is gated (kueue.x-k8s.io/admission-gated-by) to get
+and patch the job.
+
+Exit codes: 0 let go, or not held; 1 error, no such gang, or not allowed; 2 wrong usage; 3 held still when the time of --wait was up.
+
+Examples:
+  kubectl harbinger release train                 the gang of job train, of whatever kind
+  kubectl harbinger release pytorchjob/train -n research --wait
+  kubectl harbinger release --all --dry-run       what is held in the namespace
+  kubectl harbinger release --all -A              everything
+`;
+
 /** Adds the commands for people. Heavy imports belong into their actions, so that `--help` stays quick. */
 export function registerCli(program: Command): void {
   groundFlags(
@@ -122,6 +146,22 @@ export function registerCli(program: Command): void {
     )
     .addHelpText('after', SIMULATE_HELP)
     .action(async (flags: SimulateFlags) => (await import('./commands/simulate.js')).runSimulate(flags));
+
+  program
+    .command('release')
+    .description('let gangs start that are held for their images')
+    .argument('[gang...]', '[KIND/]NAME of a job, or name of its Workload')
+    .option('--all', 'every gang that is held in the namespace')
+    .option('-n, --namespace <name>', 'namespace of the gangs; else that of the kubeconfig context, else default')
+    .option('-A, --all-namespaces', 'with --all: in all namespaces')
+    .option('--dry-run', 'only say what is held')
+    .option('--wait', 'wait until nothing of Harbinger keeps them any more')
+    .addOption(new Option('--timeout <duration>', 'with --wait: how long').argParser(duration).default(60_000, '60s'))
+    .option('--kubeconfig <file>', 'how to reach the cluster; else KUBECONFIG, else ~/.kube/config')
+    .option('--context <name>', 'context of the kubeconfig')
+    .addOption(new Option('-o, --output <form>', 'how to print it').choices(['text', 'json', 'yaml']).default('text'))
+    .addHelpText('after', RELEASE_HELP)
+    .action(async (gangs: string[], flags: ReleaseFlags) => (await import('./commands/release.js')).runRelease(gangs, flags));
 
   program
     .command('record')
