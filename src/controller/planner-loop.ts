@@ -169,6 +169,7 @@ export class PlannerLoop {
       storedImage: (object) => (object === undefined ? undefined : projectPullerSet(object as KubeObject).image),
       refusal: (error, { step, failures }) => refusalOfSet(error, { step, failures, namespace }),
       fallsBack: () => config().pullers.method === 'Auto',
+      dropped: (set) => log.warn({ set }, 'the API server does not keep image volumes'),
       failed: ({ set, error, retryInMs }) => {
         if (isConflict(error))
           log.debug({ set, error: (error as Error).message }, 'somebody wrote a DaemonSet of pullers first; it is tried again');

@@ -159,6 +159,7 @@ describe('the engine', () => {
       delete: ({ name }) => call('delete', name),
       storedImage: () => kept.image,
       fallsBack: () => fallsBack,
+      dropped: (set) => failed.push(`dropped ${set}`),
       refusal: (error) => ((error as Error).message.startsWith('422') ? (error as Error).message : undefined),
       failed: ({ set, retryInMs }) => failed.push(`${set} ${retryInMs}`),
     };
@@ -226,6 +227,17 @@ describe('the engine', () => {
     await engine.run(create, 1e12);
     await engine.run(create, 1_000);
     expect(calls).toHaveLength(2);
+  });
+  test('with a method to fall back to it is no problem: the next plan is made at once, and it is said once', async () => {
+    const { engine, failed, stored: kept } = rig(true);
+    kept.image = undefined;
+    expect(await engine.run(create, 0)).toBe(0);
+    expect(engine).toMatchObject({ dropsImageVolumes: true, problem: undefined });
+    expect(engine.refused(0).size).toBe(0);
+    kept.image = puller().image;
+    expect(await engine.run(create, 1_000)).toBeUndefined();
+    expect(engine.dropsImageVolumes).toBe(true);
+    expect(failed).toEqual([`dropped harbinger-system/${A}`]);
   });
   test('an API server that drops image volumes is named, and once it keeps them all is well', async () => {
     const { engine, stored: kept } = rig();

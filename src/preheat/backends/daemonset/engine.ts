@@ -14,6 +14,8 @@ export interface EnginePort {
   refusal(error: unknown, failure: { step: EngineStep; failures: number }): string | undefined;
   /** Whether sets are to be made without image volumes where the API server drops them. */
   fallsBack(): boolean;
+  /** Hears once that the API server drops them. */
+  dropped(set: string): void;
   /** Hears of every step that failed, for the log. */
   failed(failure: { set: string; error: unknown; retryInMs: number }): void;
 }
@@ -116,7 +118,10 @@ export class Engine {
     const stored = await (step.do === 'create' ? this.#port.create(step.object) : this.#port.update(step.object));
     // An API server without image volumes drops the field without a word: the Pods would run and prove nothing.
     const kept = this.#port.storedImage(stored) === step.image;
-    if (!kept) this.dropsImageVolumes = true;
+    if (!kept && !this.dropsImageVolumes) {
+      this.dropsImageVolumes = true;
+      this.#port.dropped(name);
+    }
     this.problem =
       kept || this.#port.fallsBack()
         ? undefined
