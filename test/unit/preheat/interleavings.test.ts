@@ -104,7 +104,7 @@ class Model {
           this.#cachedSets.delete(step.set.name);
           this.#written.gone(`${SYSTEM}/${step.set.name}`);
         });
-        for (const pod of this.pods.values()) if (pod.ownerUid === step.set.uid) this.removePod(pod.name);
+        this.#removePodsOf(step.set.uid);
       } else {
         const { name } = step.object.metadata;
         const metadata = {
@@ -119,6 +119,11 @@ class Model {
         this.#later(() => this.#cachedSets.set(name, set));
       }
     }
+  }
+
+  #removePodsOf(uid: string): void {
+    const own = [...this.pods.values()].filter((p) => p.ownerUid === uid);
+    for (const pod of own) this.removePod(pod.name);
   }
 
   /** The controller of DaemonSets looks at one of them. */
@@ -149,7 +154,7 @@ class Model {
       phase: 'Pending',
       gates: [],
       container,
-    } as PullerPod);
+    });
     this.most = Math.max(this.most, this.pulls.size);
   }
 
@@ -222,7 +227,8 @@ interface Wish {
 
 type Event =
   | { do: 'plan' | 'restart' }
-  | { do: 'deliver' | 'sync' | 'flap' | 'unwish' | 'removePod'; at: number }
+  | { do: 'unwish'; at: number }
+  | { do: 'deliver' | 'sync' | 'flap' | 'removePod'; at: number }
   | { do: 'finish'; at: number; well: boolean }
   | { do: 'pass'; seconds: number }
   | { do: 'wish'; wish: Wish };
@@ -251,12 +257,16 @@ const event: fc.Arbitrary<Event> = fc.oneof(
 let unknowable = false;
 
 async function happen(model: Model, what: Event, step: number): Promise<void> {
+  if (what.do === 'plan') return model.plan();
+  if (what.do === 'wish') model.prewarms.push(prewarm(model, `p${step}`, what.wish));
+  else if (what.do === 'unwish') model.prewarms.splice(what.at % Math.max(1, model.prewarms.length), 1);
+  else if (what.do === 'restart') return unknowable ? undefined : model.restart();
+  else befall(model, what);
+}
+
+/** What the parts of the cluster do by themselves. */
+function befall(model: Model, what: Exclude<Event, { do: 'plan' | 'restart' | 'wish' | 'unwish' }>): void {
   switch (what.do) {
-    case 'plan':
-      // Within the grace for Pods their events arrive; a longer silence of a watch ends in a list.
-      return model.plan();
-    case 'restart':
-      return unknowable ? undefined : model.restart();
     case 'deliver':
       return model.deliver(what.at);
     case 'sync':
@@ -266,14 +276,9 @@ async function happen(model: Model, what: Event, step: number): Promise<void> {
     case 'flap':
       return model.flap(what.at);
     case 'pass':
+      // Within the grace for Pods their events arrive; a longer silence of a watch ends in a list.
       model.deliver(Number.POSITIVE_INFINITY);
       return model.pass(what.seconds);
-    case 'wish':
-      model.prewarms.push(prewarm(model, `p${step}`, what.wish));
-      return;
-    case 'unwish':
-      model.prewarms.splice(what.at % Math.max(1, model.prewarms.length), 1);
-      return;
     case 'removePod': {
       const pod = [...model.pods.values()][what.at % Math.max(1, model.pods.size)];
       // One that failed pulls again without a word to anybody, as its kubelet does by itself: that is not counted (ADR 0021).
