@@ -12,11 +12,13 @@ const WARM_BUCKETS = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200];
 export class PrewarmMetrics {
   readonly #nodes;
   readonly #prewarms;
+  readonly #inFlight;
   readonly #released;
   readonly #seconds;
 
   constructor(metrics: Metrics) {
     this.#nodes = metrics.gauge('harbinger_prewarm_nodes', 'Nodes that ImagePrewarms want, by state.', { state: NODE_STATES });
+    this.#inFlight = metrics.gauge('harbinger_pulls_in_flight', 'Pulls that count against the limits now.');
     this.#prewarms = metrics.gauge('harbinger_prewarms', 'ImagePrewarms by reason of condition Ready.', {
       reason: READY_REASONS,
     });
@@ -32,7 +34,8 @@ export class PrewarmMetrics {
   }
 
   /** Counts all ImagePrewarms anew: a gauge that is derived cannot drift. */
-  count(prewarms: readonly ImagePrewarm[]): void {
+  count(prewarms: readonly ImagePrewarm[], inFlight: number): void {
+    this.#inFlight.set({}, inFlight);
     const reasonOf = ({ status }: ImagePrewarm) => status?.conditions?.find((c) => c.type === 'Ready')?.reason ?? 'Pending';
     const reasons = new Map<string, number>();
     const nodes = { warm: 0, pulling: 0, pending: 0, failed: 0 };

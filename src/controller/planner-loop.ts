@@ -116,9 +116,9 @@ export class PlannerLoop {
     this.#publish(
       canonical([...refused]) === canonical([...(world.refused ?? [])]) ? plans : planWith({ ...world, refused }).plans,
     );
-    this.#options.metrics.count(caches.prewarms.list());
-    const busy = [...world.pulls.values()].some((states) => [...states.values()].some((s) => s.inFlight));
-    return { after: Math.min(after ?? IDLE_MS, busy ? BUSY_MS : IDLE_MS) };
+    const inFlight = [...world.pulls.values()].reduce((n, states) => n + [...states.values()].filter((s) => s.inFlight).length, 0);
+    this.#options.metrics.count(caches.prewarms.list(), inFlight);
+    return { after: Math.min(after ?? IDLE_MS, inFlight > 0 ? BUSY_MS : IDLE_MS) };
   }
 
   #sets(): PullerSet[] {
