@@ -1,4 +1,5 @@
 import type { FailureReason } from '../api/reasons.js';
+import { COMMON_FAILURES } from '../api/reasons.js';
 import type { Candidates } from '../placement/candidates.js';
 import type { NodeFacts } from '../placement/node-facts.js';
 import type { Limits, Refusal } from './budgets.js';
@@ -244,7 +245,7 @@ class Planner {
       const begun = (kind === 'pending' || kind === 'busy') && states.some((s) => s.state === 'pulling');
       sum[begun ? 'pulling' : SUM[kind]] += 1;
       for (const { state, since, tookMs } of states) {
-        if (state === 'pulling' && since !== undefined) sum.runningSince.push(since);
+        if (state === 'pulling' && since !== undefined) noteRunning(sum, node.name, since);
         if (tookMs !== undefined) sum.seenMs.push(tookMs);
       }
     }
@@ -261,7 +262,15 @@ class Planner {
           sum.failures.push({ ...failure, reason, message: message ?? reason });
       }
     }
+    // The ramp is shut for an image that fails on all nodes alike; what is under way for the others does not help its Pods.
+    const shut = target.pullers.filter((p) => this.#board.window('Immediate', p) === 0).map((p) => p.image);
+    sum.lost ??= sum.failures.find((f) => shut.includes(f.image) && COMMON_FAILURES.has(f.reason));
   }
+}
+
+function noteRunning(sum: Progress, node: string, since: number): void {
+  sum.runningSince.push(since);
+  if (since < (sum.slowest?.since ?? Number.POSITIVE_INFINITY)) sum.slowest = { node, since };
 }
 
 const NONE: ReadonlySet<string> = new Set();
