@@ -116,7 +116,10 @@ export class PlannerLoop {
     this.#publish(
       canonical([...refused]) === canonical([...(world.refused ?? [])]) ? plans : planWith({ ...world, refused }).plans,
     );
-    const inFlight = [...world.pulls.values()].reduce((n, states) => n + [...states.values()].filter((s) => s.inFlight).length, 0);
+    const inFlight = [...world.pulls.values()].reduce(
+      (n, states) => n + [...states.values()].filter((s) => s.inFlight).length,
+      0,
+    );
     this.#options.metrics.count(caches.prewarms.list(), inFlight);
     return { after: Math.min(after ?? IDLE_MS, inFlight > 0 ? BUSY_MS : IDLE_MS) };
   }

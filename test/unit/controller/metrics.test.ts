@@ -28,17 +28,17 @@ describe('metrics of prewarms', () => {
   test('nodes and prewarms are counted anew each time, and served gangs want no nodes', async () => {
     const metrics = new Metrics();
     const prewarms = new PrewarmMetrics(metrics);
-    prewarms.count([
-      prewarm(status('PullingImages', { warm: 2, pulling: 1 })),
-      prewarm(status('Finished', { warm: 9 })),
-      prewarm(),
-    ]);
+    prewarms.count(
+      [prewarm(status('PullingImages', { warm: 2, pulling: 1 })), prewarm(status('Finished', { warm: 9 })), prewarm()],
+      7,
+    );
     const text = await metrics.text();
     expect(text).toContain('harbinger_prewarm_nodes{state="warm"} 2');
     expect(text).toContain('harbinger_prewarm_nodes{state="pulling"} 1');
     expect(text).toContain('harbinger_prewarms{reason="PullingImages"} 1');
     expect(text).toContain('harbinger_prewarms{reason="Pending"} 1');
-    prewarms.count([]);
+    expect(text).toContain('harbinger_pulls_in_flight 7');
+    prewarms.count([], 0);
     expect(await metrics.text()).toContain('harbinger_prewarm_nodes{state="warm"} 0');
   });
 
