@@ -127,7 +127,7 @@ export const imagePrewarmSpec = z
           .meta({ description: 'A Dragonfly cluster.' }),
       })
       .optional()
-      .meta({ description: 'Seed a P2P network before nodes pull.' }),
+      .meta({ description: 'Seed a P2P network before nodes pull. Not supported yet: an object that asks for it is Invalid.' }),
     pull: z
       .object({
         rampUp: z
@@ -203,7 +203,13 @@ export const imagePrewarmStatus = z
                 source: z.string().meta({ description: 'The image as the Pod template names it.' }),
                 resolved: z.string().optional().meta({ description: 'What Pods of the gang are given: repository@digest.' }),
                 digest: z.string().optional().meta({ description: 'Digest of the source manifest or index.' }),
-                sizeBytes: z.int().min(0).optional().meta({ description: 'Compressed bytes of one platform.' }),
+                sizeBytes: z
+                  .int()
+                  .min(0)
+                  .optional()
+                  .meta({
+                    description: 'Compressed bytes of one platform; absent where the registry shows the image to nodes only.',
+                  }),
                 outcome: z
                   .enum(OUTCOMES)
                   .optional()
@@ -244,12 +250,13 @@ export const imagePrewarmStatus = z
       .meta({ format: 'date-time', description: 'When all nodes will be warm at the present rate.' }),
     startTime: z.string().optional().meta({
       format: 'date-time',
-      description: 'When the first node began to pull; counted anew after a time in which none was allowed to.',
+      description:
+        'When the first node began to pull; counted anew after an edit, and after a time in which none was allowed to.',
     }),
     completionTime: z
       .string()
       .optional()
-      .meta({ format: 'date-time', description: 'When all nodes were warm for the first time.' }),
+      .meta({ format: 'date-time', description: 'When all nodes were warm for the first time since the spec was edited last.' }),
     holdDeadline: z
       .string()
       .optional()
