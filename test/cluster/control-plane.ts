@@ -97,6 +97,8 @@ export async function startControlPlane({ supervisor, tools, address, flags = {}
     '--audit-log-maxsize=10000',
     '--profiling=false',
   ]);
+  // The controller manager ends for good when it has waited ten seconds for a healthy API server, which is too little on a busy machine.
+  await untilApiServerReady(supervisor, kubeconfig);
   await start('kube-controller-manager', [
     `--kubeconfig=${kubeconfigForUser('system:kube-controller-manager', [])}`,
     `--service-account-private-key-file=${files.accountKey}`,
@@ -113,7 +115,6 @@ export async function startControlPlane({ supervisor, tools, address, flags = {}
     `--secure-port=${schedulerPort}`,
     '--leader-elect=false',
   ]);
-  await untilApiServerReady(supervisor, kubeconfig);
   return { url, pki, kubeconfig, auditLog, kubeconfigForUser };
 }
 
