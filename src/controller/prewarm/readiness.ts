@@ -121,7 +121,8 @@ function images({ targets }: RecordUpdate, lookups: PrewarmSnapshot['lookups']):
 function nodes({ candidates, prewarm, progress }: PrewarmSnapshot): Verdict | undefined {
   const [empty] = candidates.empty;
   if (empty !== undefined) {
-    const pods = prewarm.spec.targets.length > 1 ? `Pods of target "${empty}"` : 'Pods of the gang';
+    const all = prewarm.spec.gangRef === undefined ? 'the images' : 'Pods of the gang';
+    const pods = prewarm.spec.targets.length > 1 ? `Pods of target "${empty}"` : all;
     const why = Object.entries(candidates.reasons).map(([reason, n]) => `${n} nodes: ${reason}`);
     return no('NoCandidateNodes', `no node can take ${pods}${why.length === 0 ? '' : ` (${why.slice(0, 4).join('; ')})`}`, true);
   }
