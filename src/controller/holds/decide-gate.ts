@@ -30,14 +30,19 @@ export function decideGate(snapshot: GateSnapshot, now: number): GateDecision {
   const { gate, warmth, optIn, gatedMs, jobCreatedAt } = snapshot;
   const ended = endOf(snapshot, now);
   if (ended !== undefined) return { do: 'remove', ...ended };
-  if (jobCreatedAt === undefined) return { do: 'read' };
+  const over = (why: string): GateDecision => ({
+    do: 'remove',
+    reason: 'DeadlineExceeded',
+    message: `timed out, queued with cold nodes: ${why} with ${progressMessage(warmth, now)}`,
+  });
   const holdMs = optIn.holdMs ?? gatedMs;
   // Stamps have whole seconds.
-  const limit = Math.floor((jobCreatedAt + holdMs) / 1000) * 1000;
-  const progress = progressMessage(warmth, now);
-  const over = `the gate of ${formatDuration(holdMs)} is over`;
-  if (now >= limit)
-    return { do: 'remove', reason: 'DeadlineExceeded', message: `timed out, queued with cold nodes: ${over} with ${progress}` };
+  const limit = jobCreatedAt === undefined ? undefined : Math.floor((jobCreatedAt + holdMs) / 1000) * 1000;
+  if (limit !== undefined && now >= limit) return over(`the gate of ${formatDuration(holdMs)} is over`);
+  // What the watchdog would end, the controller ends too, whoever wrote the stamp.
+  if (gate.deadline !== undefined && now >= gateEnd(gate, gatedMs))
+    return over(`the gate was stamped to end by ${formatTime(gate.deadline)}`);
+  if (limit === undefined) return { do: 'read' };
   if (gate.deadline !== limit)
     return {
       do: 'stamp',
@@ -49,19 +54,12 @@ export function decideGate(snapshot: GateSnapshot, now: number): GateDecision {
 
 /** Why the gate has to go whatever time is left. */
 function endOf(snapshot: GateSnapshot, now: number): { reason: ReleaseReason; message: string } | undefined {
-  const { warmth, gate, gatedMs } = snapshot;
+  const { warmth } = snapshot;
   const never = neverHeld(snapshot);
   if (never !== undefined) return { reason: 'OptedOut', message: never };
   // No check asks for a share of the nodes here.
   const warm = warmAnswer(warmth, 100);
   if (warm !== undefined) return { reason: 'WarmVerified', message: warm.message };
   const pointless = pointlessBecause({ delayedTopology: false, warmth }, progressMessage(warmth, now));
-  if (pointless !== undefined) return { reason: 'Hopeless', message: pointless };
-  // What the watchdog would end, the controller ends too, whoever wrote the stamp.
-  return gate.deadline !== undefined && now >= gateEnd(gate, gatedMs)
-    ? {
-        reason: 'DeadlineExceeded',
-        message: `timed out, queued with cold nodes: its gate was stamped to end by ${formatTime(gate.deadline)}`,
-      }
-    : undefined;
+  return pointless === undefined ? undefined : { reason: 'Hopeless', message: pointless };
 }

@@ -159,6 +159,20 @@ describe('what the check says', () => {
     expect(decideCheck(snapshot({ view: view('Ready'), warmth: warm }), T0).writes).toEqual([]);
   });
 
+  test('names the node that all wait for, and no time that runs', () => {
+    const slow = {
+      ...cold,
+      desired: 64,
+      warm: 61,
+      eta: T0 + 170_000,
+      slowest: 'slowest node gpu-17: pulling since 2026-01-01T00:00:00Z',
+    };
+    expect(progressMessage(slow, T0)).toBe(
+      '61/64 nodes warm, about 3 min; slowest node gpu-17: pulling since 2026-01-01T00:00:00Z',
+    );
+    expect(progressMessage(slow, T0 + 10_000)).toBe(progressMessage(slow, T0));
+  });
+
   test('part of the nodes is enough where the check says so', () => {
     const some = (minWarmPercent: number) =>
       decideCheck(snapshot({ checks: new Map([['images', { defaultHoldMs: 0, minWarmPercent }]]) }), T0).writes[0]?.state;
@@ -179,6 +193,51 @@ describe('what the check says', () => {
       checks: new Map([['images', { defaultHoldMs: 0, minWarmPercent: 60 }]]),
     });
     expect(decideCheck(given, T0).writes[0]?.state).toBe(state);
+  });
+});
+
+describe('a hold that is over, where the check says Retry', () => {
+  const retry = { afterMs: 300_000, times: 2 };
+  const given = (retries: number, change: Partial<CheckSnapshot> = {}) =>
+    decideCheck(
+      snapshot({
+        view: view('Pending', {
+          ...RESERVED,
+          deadline: T0 + MINUTE,
+          checks: [{ name: 'images', state: 'Pending', message: '', retries }],
+        }),
+        checks: new Map([['images', { defaultHoldMs: MINUTE, minWarmPercent: 100, retry }]]),
+        ...change,
+      }),
+      T0 + MINUTE,
+    ).writes;
+  test('gives the quota back for a while', () =>
+    expect(given(0)).toEqual([
+      expect.objectContaining({
+        state: 'Retry',
+        reason: 'SentBack',
+        requeueAfterMs: 300_000,
+        transition: true,
+        message: expect.stringMatching(/^timed out, back to the queue: the hold of 1m is over with 2\/3 nodes warm.*\(1 of 2\)$/),
+      }),
+    ]));
+  test('starts the gang cold after the last time', () =>
+    expect(given(2)).toEqual([
+      expect.objectContaining({
+        state: 'Ready',
+        message: expect.stringContaining('starting cold: the hold of 1m is over for the 3rd time'),
+      }),
+    ]));
+  const never: [string, Partial<CheckSnapshot>, string][] = [
+    ['hopeless', { warmth: hopeless }, 'Ready'],
+    ['warm', { warmth: warm }, 'Ready'],
+    ['let go by hand', { optIn: { optedIn: true, problems: [], holdMs: 0 } }, 'Ready'],
+    ['the time of its pulls is over', { warmth: { ...cold, reason: 'DeadlineExceeded', hopeless: 'late' } }, 'Retry'],
+  ];
+  test.each(never)('a gang that is %s', (_title, change, state) => expect(given(0, change)[0]?.state).toBe(state));
+  test('is never sent back without quota, nor while it is evicted', () => {
+    expect(given(0, { view: view('Pending') })[0]?.state).toBe('Pending');
+    expect(given(0, { view: view('Pending', { ...RESERVED, evicted: true }) })).toEqual([]);
   });
 });
 

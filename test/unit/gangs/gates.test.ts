@@ -1,0 +1,83 @@
+import { describe, expect, test } from '@jest/globals';
+import { applyPatch } from 'rfc6902';
+import { gateEnd, gateView, isGated, ungatePatch, withoutOurs } from '../../../src/gangs/gates.js';
+import { MAX_HOLD_MS } from '../../../src/gangs/hold.js';
+
+const GATES = 'kueue.x-k8s.io/admission-gated-by';
+const OURS = 'harbinger.dev/image-prewarm';
+const T0 = Date.parse('2026-01-01T00:00:00Z');
+
+const workload = (gates: string | undefined, change: Record<string, unknown> = {}, more: Record<string, string> = {}) => ({
+  apiVersion: 'kueue.x-k8s.io/v1beta2',
+  kind: 'Workload',
+  metadata: {
+    name: 'w',
+    namespace: 'n',
+    creationTimestamp: '2026-01-01T00:00:00Z',
+    annotations: { ...(gates === undefined ? {} : { [GATES]: gates }), ...more },
+    ownerReferences: [{ apiVersion: 'jobset.x-k8s.io/v1alpha2', kind: 'JobSet', name: 'train', uid: 'u', controller: true }],
+  },
+  ...change,
+});
+const having = (type: string) => ({ status: { conditions: [{ type, status: 'True' }] } });
+
+describe('a gate', () => {
+  const rows: [string, string | undefined, boolean][] = [
+    ['alone', OURS, true],
+    ['among others, with blanks', `example.com/a , ${OURS}`, true],
+    ['of others', 'example.com/a', false],
+    ['of a name that only begins like ours', `${OURS}-2`, false],
+    ['absent', undefined, false],
+  ];
+  test.each(rows)('%s', (_title, value, ours) => {
+    expect(isGated(value === undefined ? {} : { [GATES]: value })).toBe(ours);
+    expect(gateView(workload(value)) !== undefined).toBe(ours);
+  });
+
+  test('names the job, whatever kind it is of, and its stamp', () => {
+    const stamp = { 'harbinger.dev/gate-deadline': '2026-01-01T00:10:00Z' };
+    expect(gateView(workload(OURS, {}, stamp))).toEqual({
+      job: { apiGroup: 'jobset.x-k8s.io', kind: 'JobSet', name: 'train', uid: 'u' },
+      createdAt: T0,
+      deadline: T0 + 600_000,
+    });
+  });
+
+  test.each(['QuotaReserved', 'Finished'])('says nothing any more of a Workload that is %s', (type) => {
+    expect(gateView(workload(OURS, having(type)))).toBeUndefined();
+    expect(gateView(workload(OURS, having('PodsReady')))).toBeDefined();
+  });
+
+  test.each([
+    ['nobody has stamped', {}, T0 + 60_000],
+    ['that is stamped', { deadline: T0 + 5 }, T0 + 5],
+    ['that is stamped beyond a day', { deadline: T0 + 10 * MAX_HOLD_MS }, T0 + MAX_HOLD_MS],
+  ])('%s ends', (_title, stamp, end) => expect(gateEnd({ createdAt: T0, ...stamp }, 60_000)).toBe(end));
+});
+
+describe('taking our name off', () => {
+  test.each([
+    [OURS, undefined],
+    [`a.example/x,${OURS},b.example/y`, 'a.example/x,b.example/y'],
+    [`${OURS},a.example/x`, 'a.example/x'],
+  ])('%s', (before, after) => {
+    expect(withoutOurs(before)).toBe(after);
+    const job = {
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: { name: 'j', uid: 'u', annotations: { [GATES]: before, other: 'x' } },
+    };
+    const changed = structuredClone(job);
+    expect(applyPatch(changed, ungatePatch(job, 'u') as Parameters<typeof applyPatch>[1])).toEqual([null, null, null]);
+    expect(changed.metadata.annotations).toEqual({ ...(after === undefined ? {} : { [GATES]: after }), other: 'x' });
+    // Somebody else took theirs off meanwhile: nothing is written over that.
+    const raced = { ...job, metadata: { ...job.metadata, annotations: { [GATES]: 'c.example/z' } } };
+    expect(applyPatch(raced, ungatePatch(job, 'u') as Parameters<typeof applyPatch>[1]).some((e) => e !== null)).toBe(true);
+  });
+
+  test('of another job of the same name is not done, nor twice', () => {
+    const job = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'j', uid: 'u', annotations: { [GATES]: OURS } } };
+    expect(ungatePatch(job, 'older')).toBeUndefined();
+    expect(ungatePatch({ ...job, metadata: { name: 'j', uid: 'u' } }, 'u')).toBeUndefined();
+  });
+});
