@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { describe, expect, test } from '@jest/globals';
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import type { KubeObject } from '../../../src/api/object.js';
@@ -5,7 +6,7 @@ import { rejectionReader } from '../../../src/controller/puller-rejections.js';
 import { refusalOfSet } from '../../../src/controller/refusal.js';
 import { ownersOf, refusedTenants } from '../../../src/controller/tenant-pullers.js';
 import { KubeError } from '../../../src/kube/errors.js';
-import type { KubePort, ListOptions } from '../../../src/kube/port.js';
+import type { ListOptions } from '../../../src/kube/port.js';
 import type { EngineStep } from '../../../src/preheat/backends/daemonset/steps.js';
 import { engineSteps } from '../../../src/preheat/backends/daemonset/steps.js';
 import type { Puller } from '../../../src/preheat/puller.js';
@@ -50,25 +51,29 @@ describe('why the API server will not have a DaemonSet', () => {
   const error = (status: number, reason: string, words: string): KubeError => new KubeError(words, { status, reason });
   const forbidden = error(403, 'Forbidden', 'create: User "x" cannot create resource "daemonsets" in the namespace "team"');
   const taken = error(409, 'AlreadyExists', 'create: exists');
-  const rows: [string, KubeError, Puller, number, RegExp | undefined][] = [
-    [
+  type Row = [string, { cause: KubeError; of: Puller; failures: number; says: RegExp | undefined }];
+  const row = (title: string, cause: KubeError, [of, failures]: [Puller, number], says?: RegExp): Row => [
+    title,
+    { cause, of, failures, says },
+  ];
+  const rows: Row[] = [
+    row(
       'without the role in the namespace of a tenant: which to bind',
       forbidden,
-      theirs,
-      1,
+      [theirs, 1],
       /bind ClusterRole harbinger-workload-pullers .* in namespace team$/,
-    ],
-    ['without it in our own: the words alone', forbidden, central, 1, /namespace "team"$/],
-    ['forbidden by a policy: its words alone', error(403, 'Forbidden', 'denied by policy'), theirs, 1, /^denied by policy$/],
-    ['a name that is taken, at first: the cache may lag', taken, theirs, 2, undefined],
-    ['a name that stays taken: left alone', taken, theirs, 3, /was not made by Harbinger/],
-    ['a server that is full: may pass', error(429, 'TooManyRequests', 'later'), theirs, 5, undefined],
-    ['no answer: may pass', error(0, 'Timeout', 'no answer'), theirs, 5, undefined],
+    ),
+    row('without it in our own: the words alone', forbidden, [central, 1], /namespace "team"$/),
+    row('forbidden by a policy: its words alone', error(403, 'Forbidden', 'denied by policy'), [theirs, 1], /^denied by policy$/),
+    row('a name that is taken, at first: the cache may lag', taken, [theirs, 2]),
+    row('a name that stays taken: left alone', taken, [theirs, 3], /was not made by Harbinger/),
+    row('a server that is full: may pass', error(429, 'TooManyRequests', 'later'), [theirs, 5]),
+    row('no answer: may pass', error(0, 'Timeout', 'no answer'), [theirs, 5]),
   ];
-  test.each(rows)('%s', (_, cause, of, failures, expected) => {
+  test.each(rows)('%s', (_, { cause, of, failures, says }) => {
     const refusal = refusalOfSet(cause, { step: step(of), failures, namespace: own });
-    if (expected === undefined) expect(refusal).toBeUndefined();
-    else expect(refusal).toMatch(expected);
+    if (says === undefined) expect(refusal).toBeUndefined();
+    else expect(refusal).toMatch(says);
   });
 });
 
@@ -78,12 +83,18 @@ describe('what the DaemonSet controller said of a set', () => {
   const bare = { apiVersion: 'events.k8s.io/v1', kind: 'Event', metadata: { name: 'e' } };
   const reader = (pages: KubeObject[][] | Error, asked: ListOptions[] = []) =>
     rejectionReader({
-      list: async function* (_resource: unknown, options: ListOptions) {
+      list: (_resource: unknown, options: ListOptions) => {
         asked.push(options);
-        if (pages instanceof Error) throw pages;
-        yield* pages;
+        return pages instanceof Error
+          ? new Readable({
+              objectMode: true,
+              read() {
+                this.destroy(pages);
+              },
+            })
+          : Readable.from(pages);
       },
-    } as unknown as Pick<KubePort, 'list'>);
+    });
   const set = { namespace: 'team', name: 'puller-x' };
 
   test('is the latest of its warnings, asked for by name and in pages', async () => {
