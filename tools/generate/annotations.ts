@@ -42,7 +42,7 @@ const FACTS: Readonly<Record<keyof typeof ANNOTATION, Facts>> = {
     readBy: 'controller; the watchdog of the webhook reads the deadline that follows from it',
     precedence: NEAREST,
     typo: 'counts as `"0"`; the message on the Kueue check names the object and the value',
-    changes: 'at once: a shorter hold ends sooner, counted from the reservation of quota',
+    changes: 'at once: a shorter hold ends sooner, counted from the reservation of quota (of a gated job: from its creation)',
   },
   accelerate: {
     on: 'Pod template, Namespace',
