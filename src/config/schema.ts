@@ -197,6 +197,22 @@ const holds = z
   })
   .meta({ description: 'What may keep a gang from starting.' });
 
+const operatorImages = z
+  .strictObject({
+    kind: z
+      .string()
+      .max(317)
+      .regex(/^[A-Za-z0-9]+(\.[a-z0-9.-]+)?$/)
+      .meta({ description: 'Kind.group of the job.' }),
+    podSets: z
+      .array(z.string().min(1).max(63))
+      .max(18)
+      .optional()
+      .meta({ description: 'Only Pods of these podSets; all when absent.' }),
+    images: z.array(z.string().min(1).max(512)).min(1).max(8).meta({ description: 'Images as the operator writes them.' }),
+  })
+  .meta({ description: 'What one operator adds.' });
+
 const gangs = z
   .strictObject({
     withoutKueue: z
@@ -207,8 +223,16 @@ const gangs = z
         description:
           'Kinds of jobs (Kind.group) that are warmed while they are suspended, where they are annotated with harbinger.dev/prewarm themselves and Kueue does not queue them. Kinds that the API server does not serve cost nothing.',
       }),
+    operatorImages: z
+      .array(operatorImages)
+      .max(64)
+      .default([])
+      .meta({
+        description:
+          'Images that operators add to Pods and that no template shows, for example alpine:3.10 in workers of a PyTorchJob. They are warmed with the rest, and keep a gang from being warm if they cannot be had.',
+      }),
   })
-  .meta({ description: 'Which gangs are seen beside those of Kueue.' });
+  .meta({ description: 'Which gangs are seen beside those of Kueue, and what their templates do not say.' });
 
 /** Taints that mark a kind of machine: they come with the node and leave with it. */
 const DEFAULT_LASTING_TAINTS: string[] = [
@@ -232,6 +256,10 @@ const nodes = z
     exclude: labelSelectorSchema
       .optional()
       .meta({ description: 'These nodes are never warmed. Control planes and nodes labelled harbinger.dev/exclude never are.' }),
+    steer: z.enum(['Off', 'Preferred']).default('Off').meta({
+      description:
+        'Preferred: Pods of prewarmed gangs that have no preferred node affinity get one for the nodes on which their images are held, up to 256 of them. It keeps no Pod from any node.',
+    }),
     lastingTaints: z.array(taintKey).max(100).default(DEFAULT_LASTING_TAINTS).meta({
       description:
         'Keys of taints that stay for the life of a node. Only these prove that a Pod without a toleration cannot land there; all others may be gone before it is placed.',

@@ -19,6 +19,7 @@ import { AuthorityKeeper } from '../webhook/certs/authority.js';
 import type { WebhookView } from '../webhook/certs/ca-bundle.js';
 import { webhookView } from '../webhook/certs/ca-bundle.js';
 import { CertKeeper } from '../webhook/certs/keeper.js';
+import { Coverage } from '../webhook/coverage.js';
 import { drain } from '../webhook/drain.js';
 import { Facts } from '../webhook/facts.js';
 import { AdmissionMetrics } from '../webhook/metrics.js';
@@ -52,12 +53,14 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
   const facts = new Facts({ client, namespace: options.namespace, clock, log, metrics, admission });
   const answers = new Answers({ registry: () => registry.current, clock, log });
   const credentials = new PodCredentials({ client, clock, log });
+  const coverage = new Coverage({ client, namespace: options.namespace, clock, log, metrics });
   const tallies = new PolicyTallies({ client, counts: (policy) => facts.counts(policy), clock, log, random: Math.random });
   const reviewer = new Reviewer({
     config: () => settings.current,
     facts,
     answers,
     credentials,
+    coverage,
     tallies,
     metrics: admission,
     monotonic,
@@ -112,6 +115,7 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
     { name: 'events', run: () => events.stop() },
     { name: 'certificates', run: () => certs.stop() },
     { name: 'caches', run: () => facts.stop() },
+    { name: 'coverage', run: () => coverage.stop() },
     { name: 'configuration', run: () => settings.stop() },
     { name: 'registries', run: () => registry.current.close() },
     { name: 'api client', run: () => client.close() },

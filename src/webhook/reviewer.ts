@@ -13,9 +13,11 @@ import { chainOf } from '../images/secret-names.js';
 import { outOfScope } from '../rewrite/scope.js';
 import type { NamespaceFacts } from '../rewrite/skip.js';
 import { skipPod } from '../rewrite/skip.js';
+import { recordedImages, steerOps } from '../rewrite/steer.js';
 import type { AdmissionRequest } from './admission-review.js';
 import type { Answers } from './answers.js';
 import type { Facts } from './facts.js';
+import type { Coverage } from './coverage.js';
 import type { AdmissionMetrics } from './metrics.js';
 import type { FoundCredentials, PodCredentials } from './pod-credentials.js';
 import type { PolicyTallies } from './policy-tally.js';
@@ -25,6 +27,7 @@ export interface ReviewerOptions {
   facts: Pick<Facts, 'problem' | 'policies' | 'namespace' | 'records' | 'landing' | 'quarantine'>;
   answers: Pick<Answers, 'ask'>;
   credentials: Pick<PodCredentials, 'of'>;
+  coverage: Pick<Coverage, 'nodesWith'>;
   tallies: Pick<PolicyTallies, 'count'>;
   metrics: AdmissionMetrics;
   /** Milliseconds that never jump. */
@@ -91,7 +94,14 @@ export class Reviewer {
     // Of a dry run nothing may stay behind.
     if (!request.dryRun) tallies.count(verdicts, mode === 'On');
     this.#report(request, verdicts, mode);
-    return ephemeral ? imageOps(verdicts) : buildPatch(pod, verdicts);
+    return ephemeral ? imageOps(verdicts) : [...buildPatch(pod, verdicts), ...this.#steer(pod, verdicts)];
+  }
+
+  /** Where the images of the gang are held, if Pods are to be told. */
+  #steer(pod: PodView, verdicts: readonly Verdict[]): PatchOp[] {
+    const { config, coverage } = this.#options;
+    const images = config().nodes.steer === 'Off' ? [] : recordedImages(verdicts);
+    return images.length === 0 ? [] : steerOps(pod, coverage.nodesWith(images));
   }
 
   async #decide(request: AdmissionRequest, subject: Subject, common: Common): Promise<Verdict[]> {

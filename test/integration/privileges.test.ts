@@ -40,6 +40,8 @@ const OTHER_JOBS = JOB_KINDS.filter((k) => k.group !== '').flatMap((k) =>
 const SPARED: Readonly<Record<string, string>> = {
   ...(Object.fromEntries(OTHER_JOBS) as Record<string, string>),
   'harbinger-webhook get namespaces': 'a Pod that comes in before the watch event of its new namespace',
+  'harbinger-webhook list apps/daemonsets': 'nodes.steer set to Preferred (steering.test.ts)',
+  'harbinger-webhook watch apps/daemonsets': 'nodes.steer set to Preferred (steering.test.ts)',
   'harbinger-webhook patch secrets': 'a new certificate authority after two thirds of the life of the old one',
   'harbinger-webhook patch events.k8s.io/events': 'the same hold ended more than once within minutes',
   'harbinger-controller patch events.k8s.io/events': 'the same thing told of one object more than once within minutes',

@@ -58,6 +58,8 @@ const webhook: Grants = {
     rule('', ['secrets'], ['create']),
     rule('', ['secrets'], ['get', 'patch'], [INSTALL.caSecret]),
     rule('', ['configmaps'], READ, [INSTALL.nodeClasses]),
+    // Where nodes.steer is Preferred: which nodes hold an image is told to Pods.
+    rule('apps', ['daemonsets'], READ),
     ...lease(INSTALL.watchdogLease),
   ],
 };

@@ -55,6 +55,7 @@ export class HostileGround {
       facts,
       answers,
       credentials: { of: () => Promise.reject(new Error('not asked here')) },
+      coverage: { nodesWith: () => [] },
       tallies: { count: () => undefined },
       metrics,
       monotonic: () => performance.now(),

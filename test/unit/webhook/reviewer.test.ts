@@ -92,6 +92,7 @@ function make(world: World = {}) {
     facts,
     answers,
     credentials,
+    coverage: { nodesWith: () => ['node-1'] },
     tallies,
     metrics: new AdmissionMetrics(metrics, () => 0),
     monotonic: () => now,
