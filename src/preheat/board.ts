@@ -17,6 +17,13 @@ export interface NodeStanding {
   warm: number;
 }
 
+export interface Standing {
+  /** All candidates, those nearest to warm first, equals in the order of the candidates. */
+  nodes: readonly NodeStanding[];
+  /** Those that failed or stall. */
+  troubled: readonly NodeStanding[];
+}
+
 /** The nearer to warm the higher; a node that stalls or failed comes after all that may still do better. */
 const SCORE: Record<Kind, number> = { warm: 5000, pulling: 4000, pending: 3000, busy: 2000, stalled: 1000, failed: 0 };
 
@@ -33,7 +40,10 @@ export class Board {
   readonly #tallies = new Map<string, Tally>();
   /** The node of each puller on which a Pod is still waited for, by hash. */
   readonly #lookouts = new Map<string, string>();
-  readonly #memo = new Map<Candidates, Map<string, { begun: number; standing: NodeStanding[] }>>();
+  /** Standings of targets of which nothing was tried, by whether busy nodes come last, and the smallest disk. */
+  readonly #untouched = new Map<Candidates, Map<boolean, Standing>>();
+  readonly #disks = new Map<Candidates, number>();
+  readonly #memo = new Map<Candidates, Map<string, { begun: number; standing: Standing }>>();
 
   constructor(world: World) {
     this.#world = world;
@@ -85,20 +95,48 @@ export class Board {
     return pullWindow(rampUp, tally);
   }
 
-  /**
-   * All candidates of a target, those nearest to warm first, equals in the order of the candidates.
-   * @param avoid whether busy nodes come after all others
-   */
-  standing(target: PlannedTarget, avoid: boolean): readonly NodeStanding[] {
+  /** @param avoid whether busy nodes come after all others */
+  standing(target: PlannedTarget, avoid: boolean): Standing {
+    if (this.#isUntouched(target)) return this.#fresh(target.candidates, avoid);
     const key = [avoid, target.complete, ...target.pullers.map((p) => p.hash)].join();
     const begun = target.pullers.reduce((sum, p) => sum + (this.#begun.get(p.hash)?.size ?? 0), 0);
-    const memo = this.#memo.get(target.candidates) ?? new Map<string, { begun: number; standing: NodeStanding[] }>();
+    const memo = this.#memo.get(target.candidates) ?? new Map<string, { begun: number; standing: Standing }>();
     this.#memo.set(target.candidates, memo);
     const known = memo.get(key);
     if (known?.begun === begun) return known.standing;
     const standing = inOrder(target.candidates.nodes.map((node) => this.#standingOn(target, node, avoid)));
     memo.set(key, { begun, standing });
     return standing;
+  }
+
+  /** Whether nothing of a target is, was or is being tried anywhere, as for most gangs of a long queue. */
+  #isUntouched({ pullers, candidates }: PlannedTarget): boolean {
+    const { pulls, refused } = this.#world;
+    const isKnown = ({ hash }: Puller): boolean =>
+      (pulls.get(hash)?.size ?? 0) > 0 || this.#begun.has(hash) || refused?.has(hash) === true;
+    return pullers.length > 0 && !pullers.some((p) => isKnown(p) || p.bytes > this.#leastDisk(candidates));
+  }
+
+  #fresh(candidates: Candidates, avoid: boolean): Standing {
+    const memo = this.#untouched.get(candidates) ?? new Map<boolean, Standing>();
+    this.#untouched.set(candidates, memo);
+    const isBusy = ({ name }: NodeFacts): boolean => avoid && candidates.busy?.has(name) === true;
+    const known =
+      memo.get(avoid) ??
+      inOrder(candidates.nodes.map((node) => ({ node, kind: isBusy(node) ? ('busy' as const) : ('pending' as const), warm: 0 })));
+    memo.set(avoid, known);
+    return known;
+  }
+
+  #leastDisk(candidates: Candidates): number {
+    const known =
+      this.#disks.get(candidates) ??
+      candidates.nodes.reduce(
+        (least, n) => Math.min(least, n.allocatable['ephemeral-storage'] ?? least),
+        Number.POSITIVE_INFINITY,
+      );
+    this.#disks.set(candidates, known);
+    return known;
   }
 
   #standingOn({ pullers, complete, candidates: { busy } }: PlannedTarget, node: NodeFacts, avoid: boolean): NodeStanding {
@@ -122,7 +160,7 @@ export class Board {
 }
 
 /** Sorts by score without moving equals, in one pass over the nodes. */
-function inOrder(all: readonly NodeStanding[]): NodeStanding[] {
+function inOrder(all: readonly NodeStanding[]): Standing {
   const byScore = new Map<number, NodeStanding[]>();
   for (const one of all) {
     const score = SCORE[one.kind] + one.warm;
@@ -130,28 +168,25 @@ function inOrder(all: readonly NodeStanding[]): NodeStanding[] {
     if (same === undefined) byScore.set(score, [one]);
     else same.push(one);
   }
-  return [...byScore].sort(([a], [b]) => b - a).flatMap(([, same]) => same);
+  const nodes = [...byScore].sort(([a], [b]) => b - a).flatMap(([, same]) => same);
+  return { nodes, troubled: nodes.filter((n) => n.kind === 'failed' || n.kind === 'stalled') };
 }
 
 /**
  * The nodes that a target is to be warm on. Of nodes that have nothing of it yet those come last that gangs ahead are going to
  * occupy: its own Pods hardly land there, and it would wait for the others' pulls.
  */
-export function pick(
-  standing: readonly NodeStanding[],
-  needed: number,
-  taken: ReadonlySet<string>,
-): { picks: readonly NodeStanding[]; rest: readonly NodeStanding[] } {
-  if (taken.size === 0 || needed >= standing.length) return { picks: standing.slice(0, needed), rest: standing.slice(needed) };
-  const ordered: NodeStanding[] = [];
+export function pick({ nodes }: Standing, needed: number, taken: ReadonlySet<string>): readonly NodeStanding[] {
+  if (taken.size === 0 || needed >= nodes.length) return nodes.slice(0, needed);
+  const picks: NodeStanding[] = [];
   let later: NodeStanding[] = [];
-  for (const one of standing) {
+  for (const one of nodes) {
+    if (picks.length >= needed) break;
     if (one.kind === 'pending' && one.warm === 0 && taken.has(one.node.name)) later.push(one);
     else if (later.length > 0 && SCORE[one.kind] < SCORE.pending) {
-      ordered.push(...later, one);
+      picks.push(...later, one);
       later = [];
-    } else ordered.push(one);
+    } else picks.push(one);
   }
-  ordered.push(...later);
-  return { picks: ordered.slice(0, needed), rest: ordered.slice(needed) };
+  return [...picks, ...later].slice(0, needed);
 }

@@ -135,7 +135,7 @@ class Planner {
         if (namespace === undefined || !keep) continue;
         for (const target of targets) {
           const standing = this.#board.standing(target, busyNodes === 'Avoid');
-          const nodes = which === 'picked' ? standing.slice(0, target.candidates.needed) : standing;
+          const nodes = which === 'picked' ? standing.nodes.slice(0, target.candidates.needed) : standing.nodes;
           this.#charge(target, nodes, { namespace, charged });
         }
       }
@@ -165,31 +165,34 @@ class Planner {
     const pulls = chosen.reduce((n, c) => n + c.picks.filter((p) => p.kind === 'pulling' || p.kind === 'stalled').length, 0);
     const quota = { left: (prewarm.maxConcurrentNodes ?? Number.POSITIVE_INFINITY) - pulls };
     const tally = { sum, quota };
-    for (const { target, picks, rest } of chosen) {
-      if (prewarm.keep) this.#hold(target, picks, rest);
+    for (const { target, picks, troubled } of chosen) {
+      if (prewarm.keep) this.#hold(target, picks, troubled);
       if (prewarm.keep && prewarm.mayPull) for (const one of picks) this.#begin(prewarm, target, one, tally);
       this.#count(target, picks, sum);
-      this.#countFailed(target, [...picks, ...rest], sum);
+      this.#countFailed(target, troubled, sum);
       missing(target, target.candidates.needed - picks.length, sum);
       sum.desired += target.candidates.needed;
     }
     return sum;
   }
 
-  #choose({ mayPull, occupies, busyNodes }: PlannedPrewarm, target: PlannedTarget): ReturnType<typeof pick> {
+  #choose(
+    { mayPull, occupies, busyNodes }: PlannedPrewarm,
+    target: PlannedTarget,
+  ): { picks: readonly NodeStanding[]; troubled: readonly NodeStanding[] } {
     const standing = this.#board.standing(target, busyNodes === 'Avoid');
     // Where nothing begins it is all the same which of the untouched nodes are counted.
-    const chosen = pick(standing, target.candidates.needed, mayPull ? this.#taken : NONE);
-    if (mayPull && occupies === true) for (const { node } of chosen.picks) this.#taken.add(node.name);
-    return chosen;
+    const picks = pick(standing, target.candidates.needed, mayPull ? this.#taken : NONE);
+    if (mayPull && occupies === true) for (const { node } of picks) this.#taken.add(node.name);
+    return { picks, troubled: standing.troubled };
   }
 
   /** Keeps what is there on the nodes: warm copies from garbage collection, failures from being forgotten. */
-  #hold(target: PlannedTarget, picks: readonly NodeStanding[], rest: readonly NodeStanding[]): void {
+  #hold(target: PlannedTarget, picks: readonly NodeStanding[], troubled: readonly NodeStanding[]): void {
     // A node that failed stays covered until enough others are warm: dropping it would forget that it failed. One that is
     // not Ready stays too: a flap must not cost its copy.
     const short = picks.length < target.candidates.needed || picks.some((p) => p.kind !== 'warm');
-    const others = short ? rest.filter((s) => s.kind === 'failed') : [];
+    const others = short ? troubled.filter((s) => s.kind === 'failed') : [];
     for (const { node } of [...picks, ...others]) this.#keep(target, node);
     for (const node of target.candidates.unready) this.#keep(target, node);
   }
@@ -251,9 +254,8 @@ class Planner {
     }
   }
 
-  #countFailed(target: PlannedTarget, all: readonly NodeStanding[], sum: Progress): void {
-    for (const { node, kind } of all) {
-      if (kind !== 'failed' && kind !== 'stalled') continue;
+  #countFailed(target: PlannedTarget, troubled: readonly NodeStanding[], sum: Progress): void {
+    for (const { node } of troubled) {
       for (const puller of target.pullers) {
         const { state, reason, message, stalled } = this.#board.state(puller, node);
         const failure = { node: node.name, image: puller.image };
