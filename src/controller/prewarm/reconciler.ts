@@ -48,7 +48,7 @@ export interface PrewarmReconcilerOptions {
 /** Numbers alone may change this often in a status, ms; each write wakes every watcher. */
 const WRITE_INTERVAL_MS = 1_000;
 /** The same for one that may not pull, ms. */
-const IDLE_INTERVAL_MS = 15_000;
+const IDLE_INTERVAL_MS = 5_000;
 /** After a write that met a newer object, ms. */
 const CONFLICT_MS = 200;
 /** An object with open questions is looked at again after this time even if nothing is heard, ms. */
