@@ -107,6 +107,7 @@ export class PlannerLoop {
       program,
       pullSecrets: config().pullers.pullSecrets,
       method: this.#method(),
+      keepMethod: config().pullers.method === 'Auto',
       owners,
       idle: (hash: string) => isIdle(world, hash),
     };

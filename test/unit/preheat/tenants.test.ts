@@ -170,6 +170,15 @@ describe('without image volumes', () => {
     expect(engineSteps(grants([puller(), ['n1']]), [dropped], options)).toMatchObject([{ do: 'delete' }]);
     expect(engineSteps(grants([puller(), ['n1']]), [], options)).toMatchObject([{ do: 'create', image: image() }]);
   });
+  test('with Auto a set keeps the method that it has its image by, also where the controller has not learnt yet which is the one', () => {
+    const set = projectPullerSet({ ...made, metadata: { ...made.metadata, uid: 'u' } });
+    const auto = { ...OPTIONS, keepMethod: true };
+    expect(engineSteps(grants([puller(), ['n1']]), [set], auto)).toEqual([]);
+    const [grown] = engineSteps(grants([puller(), ['n1', 'n2']]), [set], auto);
+    expect(grown).toMatchObject({ do: 'update', object: { spec: { template: { spec: { initContainers: [{}] } } } } });
+    // The twin: who names a method gets it.
+    expect(engineSteps(grants([puller(), ['n1']]), [set], OPTIONS)).toMatchObject([{ do: 'update' }]);
+  });
   test('one whose pulls run is only changed: its Pods stay', () => {
     const set = stored(puller(), ['n1']);
     expect(engineSteps(grants([puller(), ['n1']]), [set], { ...options, idle: () => false })).toMatchObject([{ do: 'update' }]);

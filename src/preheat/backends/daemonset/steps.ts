@@ -16,6 +16,8 @@ export type EngineStep =
 export interface StepOptions extends ManifestOptions {
   /** Whether all pulls of an image failed and nothing of it is under way, so that making its Pods anew costs nothing. */
   idle?: (hash: string) => boolean;
+  /** Whether sets that have their image by another method stay as they are; one that is edited would lose its warm copies. */
+  keepMethod?: boolean;
   /** ImagePrewarms that want a puller of a tenant, by hash. */
   owners?: ReadonlyMap<string, readonly OwnerReference[]>;
 }
@@ -49,8 +51,9 @@ function placeOf({ tenant }: Puller, options: StepOptions): string {
   return tenant?.namespace ?? options.namespace;
 }
 
-function stepFor(puller: Puller, { index, nodes, set }: Shard, options: StepOptions): EngineStep | undefined {
+function stepFor(puller: Puller, { index, nodes, set }: Shard, asked: StepOptions): EngineStep | undefined {
   if (set?.deleting === true) return undefined;
+  const options = withMethodOf(set, asked);
   if (set !== undefined && needsNewPods(puller, set, options)) return { do: 'delete', set };
   const owners = ownersOf(puller, options);
   if (set !== undefined && asWanted(set, { puller, nodes, owners, options })) return undefined;
@@ -58,6 +61,11 @@ function stepFor(puller: Puller, { index, nodes, set }: Shard, options: StepOpti
   // In a tenant's namespace a set of this name that is not the one we know must not be taken over.
   if (set !== undefined && puller.tenant !== undefined) object.metadata.uid = set.uid;
   return { do: set === undefined ? 'create' : 'update', hash: puller.hash, object, image: puller.image, nodes: nodes.size };
+}
+
+/** Which method Auto means is learnt anew after a restart, and must not be learnt from a set whose copies are warm. */
+function withMethodOf(set: PullerSet | undefined, options: StepOptions): StepOptions {
+  return options.keepMethod === true && set !== undefined && set.image !== '' ? { ...options, method: set.method } : options;
 }
 
 function ownersOf({ hash, tenant }: Puller, { owners }: StepOptions): readonly OwnerReference[] {
