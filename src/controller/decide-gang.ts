@@ -26,6 +26,8 @@ export interface GangSnapshot {
   nodesByHostname?: ((hostname: string) => readonly string[]) | undefined;
   /** Pods by podSet that the Workload has which this one takes the place of: they run on where they are. */
   replaced?: ReadonlyMap<string, number> | undefined;
+  /** Images that operators add to Pods of a podSet, which no template shows. */
+  operatorImages?: ((podSet: string) => readonly string[]) | undefined;
   /** What exists already. */
   existing?: { spec: ImagePrewarmSpec; released: boolean } | undefined;
 }
@@ -94,8 +96,9 @@ function releasedTargets(spec: ImagePrewarmSpec, wanted: readonly PrewarmTarget[
 
 function targetOf(podSet: PodSet, snapshot: GangSnapshot): PrewarmTarget | undefined {
   const facts = templateFacts(podSet.template);
-  const images = facts.images.filter((i) => i.length <= MAX.reference).slice(0, MAX.images);
-  if (images.length === 0) return undefined;
+  const own = facts.images.filter((i) => i.length <= MAX.reference);
+  if (own.length === 0) return undefined;
+  const images = [...new Set([...own, ...(snapshot.operatorImages?.(podSet.name) ?? [])])].slice(0, MAX.images);
   const flavors = flavorsFor(podSet, facts, snapshot);
   const tolerations = [...facts.tolerations, ...flavors.flatMap((f) => f.tolerations)].slice(0, MAX.tolerations);
   // Pods may name secrets that cannot exist; the CRD does not, and kubelets pass over them.

@@ -1,4 +1,6 @@
 import { isTrue } from '../api/conditions.js';
+import type { HarbingerConfig } from '../config/schema.js';
+import { kindName } from '../gangs/kinds.js';
 import type { Gang } from '../gangs/shape.js';
 import type { Result } from '../kube/work-queue.js';
 import type { Log } from '../observe/log.js';
@@ -13,7 +15,7 @@ export interface GangReconcilerOptions {
   caches: Caches;
   views: GangViews;
   actuator: Actuator;
-  mode: () => 'On' | 'Observe' | 'Off';
+  config: () => Pick<HarbingerConfig, 'mode' | 'gangs'>;
   log: Log;
   /** Called with the key of a gang whose object is refused, or no longer: its check tells. */
   onRefusal: (key: string) => void;
@@ -31,10 +33,10 @@ export class GangReconciler {
   }
 
   async reconcile(key: string): Promise<Result> {
-    const { caches, views, actuator, mode } = this.#options;
+    const { caches, views, actuator, config } = this.#options;
     const gang = views.gangOf(key);
     // Objects cannot be made in a namespace that is going; its ImagePrewarms go with it.
-    if (gang === undefined || mode() === 'Off' || caches.namespaces.get(gang.namespace)?.terminating === true)
+    if (gang === undefined || config().mode === 'Off' || caches.namespaces.get(gang.namespace)?.terminating === true)
       return this.#told(key, undefined);
     const decision = decideGang(this.#snapshot(gang));
     if (decision.do === 'keep' || !views.isCurrent(gang)) return this.#told(key, undefined);
@@ -59,7 +61,10 @@ export class GangReconciler {
   }
 
   #snapshot(gang: Gang): GangSnapshot {
-    const { caches, views } = this.#options;
+    const { caches, views, config } = this.#options;
+    const added = config().gangs.operatorImages.filter(
+      ({ kind }) => kind === kindName({ kind: gang.ref.kind, group: gang.ref.apiGroup }),
+    );
     const existing = views.prewarmOf(gang);
     const queue = caches.clusterQueues.get(views.clusterQueueOf(gang) ?? '');
     return {
@@ -69,6 +74,7 @@ export class GangReconciler {
       flavors: new Map(caches.flavors.list().map((f) => [f.name, f])),
       nodesByHostname: (hostname) => caches.nodes.byIndex('hostname', hostname).map((n) => n.name),
       replaced: views.replacedBy(gang),
+      operatorImages: (podSet) => added.flatMap((a) => (a.podSets === undefined || a.podSets.includes(podSet) ? a.images : [])),
       existing:
         existing === undefined ? undefined : { spec: existing.spec, released: isTrue(existing.status?.conditions, 'Released') },
     };

@@ -131,7 +131,7 @@ export class Manager {
       views,
       actuator,
       log,
-      mode: () => config().mode,
+      config,
       onRefusal: (key) => this.#hold(key),
     });
     const prewarms = new PrewarmReconciler({

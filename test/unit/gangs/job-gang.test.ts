@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Json } from '../../../src/api/json.js';
-import type { KubeObject } from '../../../src/api/object.js';
 import { gangOfJob } from '../../../src/gangs/job-gang.js';
 import { GENERIC_KINDS, JOB_KINDS, jobKind, kindName } from '../../../src/gangs/kinds.js';
 import type { Gang } from '../../../src/gangs/shape.js';

@@ -1,0 +1,315 @@
+import { describe, expect, test } from '@jest/globals';
+import type { ImagePrewarmSpec } from '../../../src/api/kinds/image-prewarm.js';
+import type { GangSnapshot } from '../../../src/controller/decide-gang.js';
+import { decideGang } from '../../../src/controller/decide-gang.js';
+import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
+import { planAll } from '../../../src/controller/planning.js';
+import { harbingerConfig } from '../../../src/config/schema.js';
+import { nodeFacts } from '../../../src/placement/node-facts.js';
+import { gang as gangView, lookup, prewarm, snapshot as prewarmSnapshot, context, condition, T0 } from './fixtures.js';
+import { decidePrewarm } from '../../../src/controller/prewarm/decide.js';
+
+/*
+ * What is warmed for the workloads of test/fixtures/workloads (there under their ids, as the webhook sees their Pods): here each is the
+ * Workload that Kueue makes of it.
+ */
+const HOST = 'kubernetes.io/hostname';
+const BUSYBOX = 'busybox';
+const template = (...images: string[]) => ({ spec: { containers: images.map((image, i) => ({ name: `c${i}`, image })) } });
+const podSet = (name: string, count: number, image: string, more: object = {}) => ({
+  name,
+  count,
+  template: template(image),
+  ...more,
+});
+
+interface Made {
+  owner?: [apiVersion: string, kind: string];
+  podSets: object[];
+  status?: object;
+  annotations?: Record<string, string>;
+}
+
+const workload = ({ owner = ['batch/v1', 'Job'], podSets, status = {}, annotations = {} }: Made) =>
+  projectWorkload({
+    apiVersion: 'kueue.x-k8s.io/v1beta2',
+    kind: 'Workload',
+    metadata: {
+      name: 'w',
+      namespace: 'team',
+      uid: 'w-uid',
+      annotations,
+      ownerReferences: [{ apiVersion: owner[0], kind: owner[1], name: 'j', uid: 'j-uid', controller: true }],
+    },
+    spec: { queueName: 'gpu', podSets },
+    status,
+  }).gang;
+
+function targets(made: Made, change: Partial<GangSnapshot> = {}): ImagePrewarmSpec['targets'] {
+  const optIn = { optedIn: true, problems: [] };
+  const decision = decideGang({ gang: workload(made), optIn, queueFlavors: [], flavors: new Map(), ...change });
+  if (decision.do !== 'apply') throw new Error(decision.why);
+  return decision.object.spec.targets;
+}
+
+const wanted = (made: Made, change: Partial<GangSnapshot> = {}): unknown[] =>
+  targets(made, change).map((t) => [t.name, t.nodes.names ?? t.nodes.count, ...t.images.map((i) => i.reference)]);
+
+const admission = (assignments: object[]) => ({
+  admission: { clusterQueue: 'cq', podSetAssignments: assignments },
+  conditions: [{ type: 'QuotaReserved', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }],
+});
+
+describe('what is warmed for', () => {
+  test.each<[string, Made, unknown[]]>([
+    [
+      'a JobSet with a required topology, before it is assigned: as many nodes as Pods',
+      { owner: ['jobset.x-k8s.io/v1alpha2', 'JobSet'], podSets: [podSet('workers', 8, BUSYBOX)] },
+      [['workers', 8, BUSYBOX]],
+    ],
+    [
+      'a PyTorchJob: master and worker',
+      {
+        owner: ['kubeflow.org/v1', 'PyTorchJob'],
+        podSets: [podSet('master', 1, 'pytorch:1'), podSet('worker', 1, 'pytorch:1')],
+      },
+      [
+        ['master', 1, 'pytorch:1'],
+        ['worker', 1, 'pytorch:1'],
+      ],
+    ],
+    [
+      'a RayJob: head, one worker and the submitter, and not the most workers',
+      {
+        owner: ['ray.io/v1', 'RayJob'],
+        podSets: [podSet('head', 1, 'ray:2'), podSet('small-group', 1, 'ray:2'), podSet('submitter', 1, 'ray:2')],
+      },
+      [
+        ['head', 1, 'ray:2'],
+        ['small-group', 1, 'ray:2'],
+        ['submitter', 1, 'ray:2'],
+      ],
+    ],
+    [
+      'a group of a LeaderWorkerSet: leader and workers',
+      { podSets: [podSet('leader', 1, 'nginx-slim:0.27'), podSet('workers', 2, 'nginx-slim:0.27')] },
+      [
+        ['leader', 1, 'nginx-slim:0.27'],
+        ['workers', 2, 'nginx-slim:0.27'],
+      ],
+    ],
+    [
+      'a SparkApplication: the image that Kueue puts into the templates of driver and executors',
+      {
+        owner: ['sparkoperator.k8s.io/v1beta2', 'SparkApplication'],
+        podSets: [podSet('driver', 1, 'spark:4.0.0'), podSet('executor', 2, 'spark:4.0.0')],
+      },
+      [
+        ['driver', 1, 'spark:4.0.0'],
+        ['executor', 2, 'spark:4.0.0'],
+      ],
+    ],
+    [
+      'a Job that may start with five of twenty Pods: five',
+      { podSets: [podSet('main', 20, 'agnhost:2.53', { minCount: 5 })] },
+      [['main', 5, 'agnhost:2.53']],
+    ],
+    [
+      'the same once it has quota for seven: seven',
+      { podSets: [podSet('main', 20, 'agnhost:2.53', { minCount: 5 })], status: admission([{ name: 'main', count: 7 }]) },
+      [['main', 7, 'agnhost:2.53']],
+    ],
+    [
+      'an MPIJob: launcher and workers',
+      { owner: ['kubeflow.org/v2beta1', 'MPIJob'], podSets: [podSet('launcher', 1, 'mpi-pi'), podSet('worker', 2, 'mpi-pi')] },
+      [
+        ['launcher', 1, 'mpi-pi'],
+        ['worker', 2, 'mpi-pi'],
+      ],
+    ],
+    [
+      'an AppWrapper: all that is inside, for the AppWrapper alone',
+      {
+        owner: ['workload.codeflare.dev/v1beta2', 'AppWrapper'],
+        podSets: [podSet('wrapped-0', 1, 'pytorch:1'), podSet('wrapped-1', 2, 'pytorch:1')],
+      },
+      [
+        ['wrapped-0', 1, 'pytorch:1'],
+        ['wrapped-1', 2, 'pytorch:1'],
+      ],
+    ],
+    [
+      'a JobSet whose workers wait for initialisers: the workers too, from the start',
+      {
+        owner: ['jobset.x-k8s.io/v1alpha2', 'JobSet'],
+        podSets: [podSet('database', 1, 'bash'), podSet('weights', 1, 'bash'), podSet('worker', 4, 'bash')],
+      },
+      [
+        ['database', 1, 'bash'],
+        ['weights', 1, 'bash'],
+        ['worker', 4, 'bash'],
+      ],
+    ],
+    [
+      'a placeholder for an image: what its record then says is for a person',
+      { podSets: [podSet('workers', 1, '<CHANGE ME>')] },
+      [['workers', 1, '<CHANGE ME>']],
+    ],
+    ['a podSet that is scaled to nothing: no node', { podSets: [podSet('main', 0, BUSYBOX)] }, [['main', 0, BUSYBOX]]],
+    [
+      'Pods of which some are done for good: the others',
+      { podSets: [podSet('main', 4, BUSYBOX)], status: { reclaimablePods: [{ name: 'main', count: 3 }] } },
+      [['main', 1, BUSYBOX]],
+    ],
+  ])('%s', (_, made, want) => expect(wanted(made)).toEqual(want));
+});
+
+describe('nodes that Kueue assigned', () => {
+  const slices = [
+    { domainCount: 2, podCounts: { universal: 4 }, valuesPerLevel: [{ individual: { prefix: 'h', roots: ['1', '2'] } }] },
+  ];
+  const assigned = (topologyAssignment: object): Made => ({
+    podSets: [podSet('workers', 8, BUSYBOX)],
+    status: admission([{ name: 'workers', count: 8, topologyAssignment }]),
+  });
+  const nodesByHostname = (host: string): string[] => (host.startsWith('h') ? [`node-of-${host}`] : []);
+
+  test('are named, by the label and not by its value', () => {
+    expect(wanted(assigned({ levels: [HOST], slices }), { nodesByHostname })).toEqual([
+      ['workers', ['node-of-h1', 'node-of-h2'], BUSYBOX],
+    ]);
+  });
+  test('of the older format are the same', () => {
+    const domains = ['h1', 'h2'].map((v) => ({ values: [v], count: 4 }));
+    expect(wanted(assigned({ levels: [HOST], domains }), { nodesByHostname })[0]).toEqual([
+      'workers',
+      ['node-of-h1', 'node-of-h2'],
+      BUSYBOX,
+    ]);
+  });
+  test('that are not there yet are asked for by the label', () => {
+    expect(targets(assigned({ levels: [HOST], slices }))[0]?.nodes).toEqual({
+      affinity: [{ matchExpressions: [{ key: HOST, operator: 'In', values: ['h1', 'h2'] }] }],
+      count: 8,
+    });
+  });
+  test('by rack are all nodes of these racks, of which as many as there are Pods', () => {
+    const domains = [
+      { values: ['b1', 'r1'], count: 4 },
+      { values: ['b1', 'r2'], count: 2 },
+      { values: ['b2', 'r1'], count: 2 },
+    ];
+    const term = (block: string, ...racks: string[]) => ({
+      matchExpressions: [
+        { key: 'block', operator: 'In', values: [block] },
+        { key: 'rack', operator: 'In', values: racks },
+      ],
+    });
+    expect(targets(assigned({ levels: ['block', 'rack'], domains }))[0]?.nodes).toEqual({
+      affinity: [term('b1', 'r1', 'r2'), term('b2', 'r1')],
+      count: 8,
+    });
+  });
+  test('in more blocks than there may be terms are a superset, and never fewer', () => {
+    const domains = Array.from({ length: 30 }, (_, i) => ({ values: [`b${i}`, `r${i}`], count: 1 }));
+    const [target] = targets(assigned({ levels: ['block', 'rack'], domains }));
+    expect(target?.nodes.affinity).toHaveLength(1);
+    expect(target?.nodes.affinity?.[0]?.matchExpressions?.map((e) => e.values?.length)).toEqual([30, 30]);
+  });
+});
+
+describe('a slice that scales a running job up', () => {
+  const made: Made = { owner: ['ray.io/v1', 'RayJob'], podSets: [podSet('head', 1, 'ray:2'), podSet('workers', 5, 'ray:2')] };
+  test('is warmed for what it adds', () => {
+    const replaced = new Map([
+      ['head', 1],
+      ['workers', 2],
+    ]);
+    expect(wanted(made, { replaced })).toEqual([
+      ['head', 0, 'ray:2'],
+      ['workers', 3, 'ray:2'],
+    ]);
+  });
+  test('the control: without one that runs, for all', () => {
+    expect(wanted(made)).toEqual([
+      ['head', 1, 'ray:2'],
+      ['workers', 5, 'ray:2'],
+    ]);
+  });
+  test('says which Workload it takes the place of', () => {
+    const annotations = { 'kueue.x-k8s.io/workload-slice-replacement-for': 'team/old' };
+    expect([workload({ ...made, annotations }).replaces, workload(made).replaces]).toEqual(['team/old', undefined]);
+  });
+});
+
+test('H-42 a launcher whose node is warm never means that its gang is ready', () => {
+  const spec = { targets: targets({ podSets: [podSet('launcher', 1, 'small:1'), podSet('worker', 16, 'big:1')] }) };
+  const image = (source: string, c: string) => ({
+    source,
+    resolved: `reg.example.com/${source.split(':')[0] ?? ''}@sha256:${c.repeat(64)}`,
+    digest: `sha256:${c.repeat(64)}`,
+    outcome: 'pinned' as const,
+    sizeBytes: 1,
+  });
+  const status = {
+    targets: [
+      { name: 'launcher', images: [image('small:1', 'a')] },
+      { name: 'worker', images: [image('big:1', 'b')] },
+    ],
+  };
+  const nodes = Array.from({ length: 16 }, (_, i) =>
+    nodeFacts({
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: `n${i}`, labels: {} },
+      spec: {},
+      status: { conditions: [{ type: 'Ready', status: 'True' }], nodeInfo: { operatingSystem: 'linux', architecture: 'amd64' } },
+    }),
+  );
+  const object = prewarm(status, spec);
+  const config = harbingerConfig.parse({});
+  const { plans } = planAll({
+    prewarms: [{ prewarm: object, gang: gangView({ position: 0 }), gangUnknown: false }],
+    nodes,
+    world: { pulls: new Map() } as unknown as Parameters<typeof planAll>[0]['world'],
+    config,
+    now: T0,
+  });
+  const plan = [...plans.values()][0];
+  expect(plan?.progress?.desired).toBeGreaterThanOrEqual(16);
+  const verdict = (warm: number, desired = 17) =>
+    condition(
+      decidePrewarm(
+        prewarmSnapshot({
+          prewarm: object,
+          lookups: new Map([
+            ['small:1', lookup('a')],
+            ['big:1', lookup('b')],
+          ]),
+          progress: { desired, warm, pulling: desired - warm, pending: 0, failed: 0, failures: [], runningSince: [], seenMs: [] },
+          candidates: { reasons: {}, desired, empty: [] },
+        }),
+        context(),
+      ).status,
+      'Ready',
+    )?.status;
+  expect([verdict(1), verdict(16), verdict(17)]).toEqual(['False', 'False', 'True']);
+});
+
+describe('images that no template shows', () => {
+  const pytorch: Made = {
+    owner: ['kubeflow.org/v1', 'PyTorchJob'],
+    podSets: [podSet('master', 1, 'pytorch:1'), podSet('worker', 8, 'pytorch:1')],
+  };
+  test('H-44 that an operator adds to a podSet are warmed with it, by the list of the configuration', () => {
+    const operatorImages = (name: string): string[] => (name === 'worker' ? ['alpine:3.10'] : []);
+    expect(wanted(pytorch, { operatorImages })).toEqual([
+      ['master', 1, 'pytorch:1'],
+      ['worker', 8, 'pytorch:1', 'alpine:3.10'],
+    ]);
+  });
+  test('are not asked of a podSet that pulls nothing', () => {
+    const none: Made = { podSets: [{ name: 'worker', count: 1, template: {} }, podSet('main', 1, BUSYBOX)] };
+    expect(wanted(none, { operatorImages: () => ['alpine:3.10'] })).toEqual([['main', 1, BUSYBOX, 'alpine:3.10']]);
+  });
+});
