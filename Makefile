@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 RUN := node tools/run.mjs
 
-.PHONY: help deps build generate lint format types unit verify test cases integration nodes chaos-real test-formats bench cluster cluster-down doctor try demo docs clean
+.PHONY: help deps build generate lint format types unit verify test cases integration nodes chaos mutants chaos-real test-formats bench cluster cluster-down doctor try demo docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
@@ -37,6 +37,12 @@ integration: build ## Tests against a real API server, scheduler and Kueue (need
 
 nodes: build ## Tests against real kubelets and containerd (needs Go and root on Linux)
 	@$(RUN) tools/test.ts nodes
+
+chaos: build ## Random faults on a simulated cluster, checked by invariants; SEEDS=n (200), SEED=k to see one again
+	@$(RUN) tools/chaos.ts --seeds "$(SEEDS)" --seed "$(SEED)"
+
+mutants: deps ## Is each committed defect caught by the test that it names? ONLY=name picks one
+	@$(RUN) tools/mutants.ts $(ONLY)
 
 chaos-real: build ## Random faults on real processes, checked by invariants; SEEDS=5 or SEEDS=7,8 (needs Go)
 	@CHAOS_SEEDS=$(SEEDS) $(RUN) tools/test.ts chaos-real

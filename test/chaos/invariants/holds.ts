@@ -72,6 +72,9 @@ function overdue({ from, to, workload }: Hold, { unstampedHoldMs, boundMs }: Hol
   ];
 }
 
+/** How the controller tells people of a hold and its end. */
+const HELD_MESSAGE = /held until \d{4}-/;
+
 /** Stamps that vouch for more than was asked, and words of a hold that no stamp vouches for. */
 function stamps({ versions }: Life, { checks, asked, boundMs }: HoldsInput): Violation[] {
   return versions.flatMap(({ at, object }, i): Violation[] => {
@@ -84,7 +87,7 @@ function stamps({ versions }: Life, { checks, asked, boundMs }: HoldsInput): Vio
       if (stamp > since + wish + boundMs)
         return found(`stamped ${stamp - since} ms after the reservation, asked were ${wish} ms`);
     }
-    const told = checksOf(object).some((c) => checks.has(c.name) && c.state === 'Pending' && c.message.includes('held until'));
+    const told = checksOf(object).some((c) => checks.has(c.name) && c.state === 'Pending' && HELD_MESSAGE.test(c.message));
     const vouched = stamp !== undefined && stamp >= since;
     return told && !vouched && isHeld(object, checks) ? found('is told to be held and no stamp vouches for it') : [];
   });

@@ -63,7 +63,10 @@ function gaps({ objects, checks, optedIn }: SettledInput, found: Found): Violati
 export function outcomeOf(objects: readonly Raw[]): string[] {
   const lines = [
     ...ofKind(objects, 'Workload').map((w) => `Workload of ${ownerOf(w)}: ${stateOf(w)}`),
-    ...ofKind(objects, 'ImagePrewarm').map((p) => `ImagePrewarm of ${ownerOf(p)}: ${restOf(p)}`),
+    // Those at rest may be gone: they are not made again for a gang that has finished.
+    ...ofKind(objects, 'ImagePrewarm')
+      .filter((p) => restOf(p) !== 'at rest')
+      .map((p) => `ImagePrewarm of ${ownerOf(p)}: ${restOf(p)}`),
     ...ofKind(objects, 'DaemonSet').map((d) => `DaemonSet of ${imageOf(d)?.replace(/@.*$/, '') ?? '?'}`),
   ];
   return lines.sort();

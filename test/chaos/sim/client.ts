@@ -167,7 +167,8 @@ export class SimClient implements KubePort, WatchPort {
 
   /** Pages of one list come from one moment, whatever happens between them. */
   #page(resource: Resource, options: PageOptions): { items: Raw[]; resourceVersion: string; continue?: string } {
-    const { store, pageSize = 20 } = this.#o;
+    const { store } = this.#o;
+    const pageSize = Math.min(options.limit ?? Number.POSITIVE_INFINITY, this.#o.pageSize ?? 20);
     const known = options.continue === undefined ? undefined : this.#pages.get(options.continue);
     if (options.continue !== undefined && (known === undefined || known.version < store.compactedAt))
       throw refusal.expired(`list ${resource.plural}`);

@@ -25,6 +25,8 @@ export interface Seat {
 
 /** Longest time from a crash to the next start of the container, ms. */
 const RESTART_MS = [1_000, 8_000] as const;
+/** Leases are renewed less often than in a cluster: it is most of what a quiet one does, and changes nothing else. */
+const RENEW_MS = 5_000;
 const PULLER = 'registry.test/harbinger/puller:1';
 
 /** One life of a process: what it was made of goes with it. */
@@ -119,6 +121,7 @@ export class Controller extends Replica {
       clock,
       log,
       random: () => random.next(),
+      retryPeriodMs: RENEW_MS,
       monotonic: host.monotonic,
     });
     life.lease = lease;
@@ -167,6 +170,7 @@ export class Webhook extends Replica {
       name: 'harbinger-watchdog',
       identity: `${name}-${life.startedAt}`,
       random: () => random.next(),
+      retryPeriodMs: RENEW_MS,
       monotonic: host.monotonic,
     };
     const watchdog = new Watchdog({

@@ -44,9 +44,9 @@ export interface Run {
 
 const START = Date.parse('2026-01-01T00:00:00Z');
 /** Faults and wishes fall into this part of the run, ms after its start. */
-const WINDOW = [20_000, 1_500_000] as const;
+const WINDOW = [20_000, 900_000] as const;
 /** How long everything is left alone afterwards, ms. */
-const CALM_MS = 2_700_000;
+const CALM_MS = 2_400_000;
 const NODES = 6;
 const SLOTS = 5;
 const FAULTS_PER_SEED = 30;
@@ -54,7 +54,7 @@ const FAULTS_PER_SEED = 30;
 const POINTS_PER_SEED = 8;
 const PROBE_MS = 1_000;
 /** Longer than any pause after which a controller looks again, ms. */
-const REST_MS = 330_000;
+const REST_MS = 200_000;
 
 export const CONFIG: HarbingerConfig = {
   ...defaultConfig(),
@@ -63,7 +63,7 @@ export const CONFIG: HarbingerConfig = {
     maxPullingNodes: 4,
     maxPullingNodesPerRegistry: 3,
     minDeadlineSeconds: 120,
-    retainAfterAdmissionMinutes: 5,
+    retainAfterAdmissionMinutes: 2,
     tagRecheckSeconds: 20,
     gangsAheadPerQueue: 3,
   },

@@ -7,6 +7,7 @@ import { Metrics } from '../../../src/observe/metrics.js';
 import { statusObject } from '../../cluster/faults/proxy.js';
 import { notYet, until } from '../../cluster/until.js';
 import { keepLog } from '../../unit/kube/fake-clock.js';
+import { conformanceCases } from './conformance-cases.js';
 import { Ground, isList, isWatch } from './ground.js';
 import { processCases } from './process-cases.js';
 import { CONFIG_MAPS, WIDGETS } from './shared.js';
@@ -314,3 +315,4 @@ describe('a work queue whose API server is away', () => {
 });
 
 processCases(() => ground);
+conformanceCases(() => ground);

@@ -13,7 +13,7 @@ interface Pull {
 
 const RATE_BYTES_PER_MS = 50_000;
 const BACKOFF_MS = { first: 10_000, longest: 300_000 };
-const RUNS_MS = [60_000, 240_000] as const;
+const RUNS_MS = [30_000, 120_000] as const;
 
 /** One machine with its kubelet: an image store, one pull at a time, and Pods that start once their image is there. */
 export class Machine {

@@ -15,6 +15,8 @@ const SPECS = {
 /** The object with defaults; throws 422 where the API server would refuse it. */
 export function admit(object: Raw, before: Raw | undefined): Raw {
   if (object.kind === 'DaemonSet' && before !== undefined) immutable(object, before);
+  // What a status write leaves alone was judged before.
+  if (before !== undefined && object['spec'] === before['spec']) return object;
   const schema = SPECS[object.kind as keyof typeof SPECS];
   if (schema === undefined) return object;
   const parsed = schema.safeParse(object['spec'] ?? {});

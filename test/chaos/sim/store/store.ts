@@ -136,13 +136,15 @@ export class Store {
     if (uid !== undefined && uid !== before.uid) throw refusal.conflict(`apply ${resource.plural} ${key}`);
     const part = partOf(config, resource, subresource);
     const mine = fieldsOf(part);
-    const merged = structuredClone(
-      merge(entry.object, { ...part, metadata: { ...part.metadata, resourceVersion: before.resourceVersion } }),
-    ) as Raw;
+    const whole = merge(entry.object, {
+      ...part,
+      metadata: { ...part.metadata, resourceVersion: before.resourceVersion },
+    }) as Raw;
     const others = new Set([...entry.owners].filter(([who]) => who !== manager).flatMap(([, fields]) => [...fields]));
     const gone = [...(entry.owners.get(manager) ?? [])].filter((f) => !mine.has(f) && !others.has(f));
-    // Items of lists last, or their fields would not be found.
-    for (const field of gone.sort((a, b) => b.length - a.length)) removeField(merged, field);
+    const merged = gone.length === 0 ? whole : structuredClone(whole);
+    // Items of lists before their fields, by one of which they are found.
+    for (const field of gone.sort((a, b) => a.length - b.length)) removeField(merged, field);
     return this.#write(resource, merged, { manager, subresource, fields: new Set(mine.keys()) });
   }
 
@@ -214,9 +216,7 @@ export class Store {
     const kind = this.#kind(resource);
     const before = kind.get(keyOf(object))?.object;
     this.#version += 1;
-    const stored = freeze(
-      structuredClone({ ...object, metadata: { ...object.metadata, resourceVersion: String(this.#version) } }),
-    );
+    const stored = frozen({ ...object, metadata: { ...object.metadata, resourceVersion: String(this.#version) } });
     this.#own(resource, stored, by);
     const type = before === undefined ? 'ADDED' : 'MODIFIED';
     this.#tell({ at: this.#now(), type, object: stored, version: this.#version, resource: idOf(resource), before });
@@ -323,9 +323,11 @@ function mergePatched(target: unknown, patch: unknown): unknown {
   return merged;
 }
 
-/** Nobody may change what is stored: a watch gives the same object to everybody. */
-function freeze<T>(value: T): T {
-  if (typeof value !== 'object' || value === null) return value;
-  for (const inner of Object.values(value)) freeze(inner);
-  return Object.freeze(value);
+/** A copy that nobody can change: watches give the same object to everybody. What is frozen already is shared. */
+function frozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  const copy: unknown = Array.isArray(value)
+    ? value.map((inner: unknown) => frozen(inner))
+    : Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, frozen(inner) as unknown]));
+  return Object.freeze(copy) as T;
 }

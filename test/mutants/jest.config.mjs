@@ -1,0 +1,12 @@
+import base from '../../jest.config.mjs';
+
+// The suites as they are, through the transformer that puts a defect in.
+export default {
+  projects: base.projects.map((project) => ({
+    ...project,
+    rootDir: '../..',
+    transform: Object.fromEntries(
+      Object.entries(project.transform).map(([pattern, [, options]]) => [pattern, ['<rootDir>/test/mutants/transform.mjs', options]]),
+    ),
+  })),
+};
