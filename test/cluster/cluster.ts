@@ -228,6 +228,11 @@ export class Cluster {
     return leasePorts(count, this.supervisor.identity);
   }
 
+  /** Path of the kubectl that fits the cluster. */
+  get kubectlPath(): string {
+    return this.#parts.tools['kubectl'] ?? 'kubectl';
+  }
+
   /** Runs kubectl as cluster-admin and returns what it prints; `input` is its standard input. */
   kubectl(args: readonly string[], input?: string): Promise<string> {
     return run(
@@ -282,10 +287,17 @@ export class Cluster {
         const ready = nodes.filter((node) => isTrue(node, 'Ready'));
         return (
           ready.length === count ||
-          notYet(`Ready: ${ready.map((n) => n.metadata.name).join(', ') || 'none'} of ${nodes.length} registered`)
+          notYet(
+            `Ready: ${
+              ready
+                .map((n) => n.metadata.name)
+                .join(', ')
+                .slice(0, 500) || 'none'
+            } of ${nodes.length} registered`,
+          )
         );
       },
-      { timeoutMs: 90_000 },
+      { timeoutMs: 90_000 + 50 * count },
     );
   }
 

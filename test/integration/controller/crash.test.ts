@@ -27,6 +27,9 @@ import {
 const ADMISSION_CHECK = 'kueue.x-k8s.io/v1beta2/AdmissionCheck';
 const POLICY = 'harbinger.dev/v1alpha1/AccelerationPolicy';
 const NODES = 2;
+const GATES = 'kueue.x-k8s.io/admission-gated-by';
+const GATE = 'harbinger.dev/image-prewarm';
+const gateOf = (id: string): string => `${id}-gate`;
 
 /** A row before and one after everything that the controller can do; a new action brings its rows with it. */
 const ROWS = ACTION_TYPES.flatMap((type) => [`before:${type}`, `after:${type}`]);
@@ -48,7 +51,14 @@ describe('a controller that is killed (P7)', () => {
     await cluster.client.apply(namespace);
     puller = await pushPuller(cluster);
     // Manifests, webhook and configuration; controllers are started here, with their points of failure.
-    await cluster.installHarbinger({ controllers: 0 });
+    await cluster.installHarbinger({ controllers: 0, config: { holds: { gatedJobs: 'On' } } });
+    await cluster.client.apply({
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRoleBinding',
+      metadata: { name: 'gated-jobs' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'harbinger-gated-jobs' },
+      subjects: [{ kind: 'ServiceAccount', name: 'harbinger-controller', namespace: SYSTEM }],
+    });
     kubeconfig = await cluster.kubeconfigFor('harbinger-controller', SYSTEM);
     config = join(cluster.runDir, 'harbinger.yaml');
   }, 300_000);
@@ -85,6 +95,8 @@ describe('a controller that is killed (P7)', () => {
       spec: { match: { images: ['none.invalid/**'] }, variants: [{ format: 'estargz', discover: { tagSuffix: '-esgz' } }] },
     });
     await cluster.client.create(gang(id, image, { pods: NODES, queue: id, jobAnnotations: prewarm('10m') }));
+    // A queue of nowhere: only its gate is of interest, and it comes off since the job did not opt in.
+    await cluster.client.create(gang(gateOf(id), byHand.image, { queue: 'none', jobAnnotations: { [GATES]: GATE } }));
     return { resolved };
   }
 
@@ -101,6 +113,8 @@ describe('a controller that is killed (P7)', () => {
     expect(conditionOf(record, 'Released')?.reason).toBe('WarmVerified');
     await pullersGone(cluster, resolved);
     await cluster.client.untilGone(PREWARM, `${NS}/by-hand-${id}`);
+    await cluster.client.watchUntil('batch/v1/Job', `${NS}/${gateOf(id)}`, (j) => j.metadata.annotations?.[GATES] === undefined);
+    await removeJob(cluster, gateOf(id));
     // Each node pulled the image once, however many controllers it took.
     const { byImage } = await cluster.fakeNodes.bytes();
     expect(byImage[resolved] ?? 0).toBeGreaterThan(1_500_000 * NODES * 0.9);
@@ -127,6 +141,7 @@ describe('a controller that is killed (P7)', () => {
       'patch daemonsets',
       'patch imageprewarms',
       'patch imageprewarms/status',
+      'patch jobs',
       'patch workloads',
       'patch workloads/status',
     ]);
