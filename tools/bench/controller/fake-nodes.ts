@@ -11,7 +11,7 @@ const PODS = 64;
 const IMAGES = 50;
 /** Gangs that are warmed, by the default of gangsAheadPerQueue; the others wait behind them. */
 const HEADS = 8;
-const GANGS = { few: 50, many: 500 };
+const GANGS = { few: 50, many: Number(process.env['GANGS'] ?? 500) };
 const REPEATS = 3;
 const STEADY_MS = 15_000;
 /** New gangs at the head of the queue, one after the other. */

@@ -51,7 +51,7 @@ export class ControllerGround {
       nodes: {
         fake: {
           count: nodes,
-          heartbeatMs: 120_000,
+          heartbeatMs: 3_600_000,
           imageReportMs: 60_000,
           linkMbit: LINK_MBIT,
           registries: [registry.host],
@@ -59,7 +59,7 @@ export class ControllerGround {
         },
       },
       flags: {
-        'kube-controller-manager': ['--node-monitor-grace-period=20m', '--kube-api-qps=300', '--kube-api-burst=500'],
+        'kube-controller-manager': ['--node-monitor-grace-period=2h', '--kube-api-qps=300', '--kube-api-burst=500'],
         'kube-scheduler': ['--kube-api-qps=300', '--kube-api-burst=500'],
       },
     });
