@@ -59,7 +59,7 @@ test: build ## All tests: unit, integration, nodes; the last line is the sum
 cases: deps ## Does every required case stand in one test that passed in the last run?
 	@$(RUN) tools/cases-check.ts
 
-bench: build ## Measure; ONLY=webhook or footprint picks one (needs Go)
+bench: build ## Measure; ONLY=webhook, footprint or controller picks one, NODES=5000 for the last (needs Go)
 	@$(RUN) tools/bench.ts $(ONLY)
 
 doctor: deps ## What this machine can run, and what to do about the rest
