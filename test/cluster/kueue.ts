@@ -76,6 +76,12 @@ export async function untilKueueReady(supervisor: Supervisor, healthPort: number
   );
 }
 
+/** Installs Kueue's kinds alone, for a cluster in which nobody acts on them. */
+export async function installKueueTypes(client: ClusterClient): Promise<void> {
+  const module = await moduleDir('sigs.k8s.io/kueue');
+  await Promise.all(customResources(module).map((crd) => createEstablished(client, crd)));
+}
+
 function configuration(
   at: { certDir: string; webhookPort: number; healthPort: number; metricsPort: number },
   { frameworks = ['batch/job'] }: KueueOptions,
