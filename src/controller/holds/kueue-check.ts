@@ -29,8 +29,11 @@ export interface KueueCheckOptions {
   clock: Clock;
 }
 
-/** Changes of the message alone are written this often at most, ms: each one wakes Kueue. Quota that stands idle is watched closer. */
-const MESSAGE_INTERVAL_MS = { reserved: 5_000, queued: 20_000 } as const;
+/** Changes of the message alone are written this often at most, ms: each one wakes Kueue. */
+const MESSAGE_INTERVAL_MS = 5_000;
+/** Those that only count further, of a gang whose wait costs nothing. */
+const COUNT_INTERVAL_MS = 20_000;
+const COUNTS = /^\d+\/\d+ nodes warm/;
 /** A write that met a newer object is tried again after this time if no event came, ms. */
 const RETRY_MS = 1_000;
 
@@ -78,12 +81,14 @@ export class KueueCheckReconciler {
 
   /** What may be written now, and when to look again at the rest. */
   #due({ key, hold }: WorkloadView, writes: readonly CheckWrite[], now: number): { due: CheckWrite[]; after?: number } {
-    const { reservedAt } = hold;
-    const interval = MESSAGE_INTERVAL_MS[reservedAt === undefined ? 'queued' : 'reserved'];
-    const quiet = (this.#told.get(key) ?? 0) + interval - now;
+    const told = this.#told.get(key) ?? 0;
     const wait = (write: CheckWrite): number => {
-      if (!write.transition) return quiet <= interval ? Math.max(0, quiet) : 0;
-      return write.state === 'Ready' && reservedAt === undefined ? this.#flaps.waitMs(key, now) : 0;
+      const queued = hold.reservedAt === undefined;
+      if (write.transition) return write.state === 'Ready' && queued ? this.#flaps.waitMs(key, now) : 0;
+      const before = hold.checks.find((c) => c.name === write.name)?.message ?? '';
+      const interval = queued && COUNTS.test(before) && COUNTS.test(write.message) ? COUNT_INTERVAL_MS : MESSAGE_INTERVAL_MS;
+      // What was told in the future was told before the clock went back.
+      return now < told ? 0 : Math.max(0, told + interval - now);
     };
     const waits = writes.map(wait);
     const later = waits.filter((ms) => ms > 0);
