@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { GENERIC_KINDS } from '../api/generic-kinds.js';
 import { FORMATS } from '../api/kinds/acceleration-policy.js';
 import { labelSelectorSchema, objectName } from '../api/kinds/common.js';
-import { GENERIC_KINDS } from '../gangs/kinds.js';
 
 /** Controllers that never compare the images of their Pods with those they asked for. Bare Pods have no such controller. */
 const DEFAULT_OWNERS: string[] = [
@@ -223,14 +223,10 @@ const gangs = z
         description:
           'Kinds of jobs (Kind.group) that are warmed while they are suspended, where they are annotated with harbinger.dev/prewarm themselves and Kueue does not queue them. Kinds that the API server does not serve cost nothing.',
       }),
-    operatorImages: z
-      .array(operatorImages)
-      .max(64)
-      .default([])
-      .meta({
-        description:
-          'Images that operators add to Pods and that no template shows, for example alpine:3.10 in workers of a PyTorchJob. They are warmed with the rest, and keep a gang from being warm if they cannot be had.',
-      }),
+    operatorImages: z.array(operatorImages).max(64).default([]).meta({
+      description:
+        'Images that operators add to Pods and that no template shows, for example alpine:3.10 in workers of a PyTorchJob. They are warmed with the rest, and keep a gang from being warm if they cannot be had.',
+    }),
   })
   .meta({ description: 'Which gangs are seen beside those of Kueue, and what their templates do not say.' });
 

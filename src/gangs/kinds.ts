@@ -176,6 +176,3 @@ const BY_NAME: ReadonlyMap<string, JobKind> = new Map(JOB_KINDS.map((k) => [kind
 export function jobKind({ apiGroup, kind }: { apiGroup: string; kind: string }): JobKind | undefined {
   return BY_NAME.get(kindName({ kind, group: apiGroup }));
 }
-
-/** Names of the kinds that can be read without Kueue. */
-export const GENERIC_KINDS: readonly string[] = JOB_KINDS.filter((k) => k.shape !== undefined).map(kindName);
