@@ -9,57 +9,12 @@ import { notYet, until } from '../cluster/until.js';
 import { knobNames } from '../doubles/fake-kubelet/index.js';
 import { PrivateRegistry, pullSecret } from '../doubles/private-registry.js';
 import { conditionOf, knob, PREWARM, PULLER, pushImage, pushPuller, ready, SYSTEM } from './controller/ground.js';
+import { bind, nodesOf, quota, SPARE, TENANTS } from './pullers-ground.js';
 
 const LOGIN = { username: 'tenant', password: 'of-the-tenant-only' };
 const SECRET = 'registry';
 const DS = 'apps/v1/DaemonSet';
 const POLICY = "Harbinger's controller may make pullers only";
-
-const bind = (namespace: string, role: string): Draft => ({
-  apiVersion: 'rbac.authorization.k8s.io/v1',
-  kind: 'RoleBinding',
-  metadata: { name: role, namespace },
-  roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role },
-  subjects: [{ kind: 'ServiceAccount', name: 'harbinger-controller', namespace: SYSTEM }],
-});
-
-const quota = (namespace: string, pods: number): Draft => ({
-  apiVersion: 'v1',
-  kind: 'ResourceQuota',
-  metadata: { name: 'pods', namespace },
-  spec: { hard: { pods: String(pods) } },
-});
-
-const limits = (namespace: string, more: Record<string, unknown>): Draft => ({
-  apiVersion: 'v1',
-  kind: 'LimitRange',
-  metadata: { name: 'containers', namespace },
-  spec: { limits: [{ type: 'Container', ...more }] },
-});
-
-/** Namespaces of tenants, each with what makes it hard for pullers. */
-const TENANTS: Record<string, { labels?: Record<string, string>; role?: string; secret?: boolean; objects?: Draft[] }> = {
-  plain: {},
-  unbound: { role: 'harbinger-pull-secrets' },
-  'no-quota': { objects: [quota('no-quota', 0)] },
-  'tight-quota': { objects: [quota('tight-quota', 1)] },
-  inflated: {
-    objects: [limits('inflated', { defaultRequest: { cpu: '2', memory: '1Gi' }, default: { cpu: '2', memory: '1Gi' } })],
-  },
-  minimum: { objects: [limits('minimum', { min: { cpu: '100m' } })] },
-  strict: { labels: { 'pod-security.kubernetes.io/enforce': 'restricted', 'istio-injection': 'enabled' } },
-  late: { secret: false },
-  taken: {},
-  gated: { labels: { 'kueue-managed': 'here' } },
-};
-
-/** Two nodes for each, as one node pulls for one at a time. */
-const nodesOf = (namespace: string): string[] => {
-  const first = Object.keys(TENANTS).indexOf(namespace) * 2 + 1;
-  return [first, first + 1].map((n) => `fake-${n}`);
-};
-/** Nodes of no tenant. */
-const SPARE = Object.keys(TENANTS).length * 2 + 1;
 
 /** Pullers in namespaces of tenants, for an image that only their secret may read, on the real API server and DaemonSet controller. */
 describe('pullers', () => {
@@ -153,8 +108,8 @@ describe('pullers', () => {
   });
   const status = (namespace: string, check: (p: Raw) => boolean, name = 'job', timeoutMs = 60_000): Promise<Raw> =>
     cluster.client.watchUntil(PREWARM, `${namespace}/${name}`, check, timeoutMs);
-  const failing = (namespace: string, reason: string): Promise<Raw> =>
-    status(namespace, (p) => p['status']?.failures?.some((f: { reason: string }) => f.reason === reason) === true);
+  const failing = (namespace: string, reason: string, name = 'job'): Promise<Raw> =>
+    status(namespace, (p) => p['status']?.failures?.some((f: { reason: string }) => f.reason === reason) === true, name);
   const podsOf = (namespace: string): Promise<Raw[]> => cluster.client.list('v1/Pod', { namespace, labelSelector: PULLER });
 
   /** What is waited for goes on for all tenants at once; each test looks at the end of its own. */
@@ -197,6 +152,22 @@ describe('pullers', () => {
       expect(await cluster.client.list(DS, { namespace: 'late' })).toEqual([]);
       await cluster.client.create(pullSecret('late', SECRET, registry.host, LOGIN));
       await status('late', ready, 'job', 150_000);
+    });
+    story('runtime', async () => {
+      const { image } = await pushImage(cluster, 'runtime');
+      const nodes = { names: [`fake-${SPARE}`] };
+      await cluster.client.create(
+        prewarm('plain', 'runtime', { images: [{ reference: image }], runtimeClassName: 'kata', nodes }),
+      );
+      const refused = await failing('plain', 'Rejected', 'runtime');
+      expect(refused['status'].failures[0].message).toMatch(/RuntimeClass "kata" not found; create the RuntimeClass/);
+      await cluster.client.create({
+        apiVersion: 'node.k8s.io/v1',
+        kind: 'RuntimeClass',
+        metadata: { name: 'kata' },
+        handler: 'kata',
+      });
+      await status('plain', ready, 'runtime', 120_000);
     });
     story('taken', async () => {
       const refused = await failing('taken', 'Rejected');
@@ -311,6 +282,8 @@ describe('pullers', () => {
     }, 180_000);
   });
 
+  test('of a RuntimeClass that is not there say so, and come once it is', () => told('runtime'), 240_000);
+
   test('of tenants are switched off live, with a reason, and on again', async () => {
     const registries = [cluster.registry.host, registry.host].map((host) => ({
       host,
@@ -322,7 +295,7 @@ describe('pullers', () => {
     const before = changes();
     harbinger.writeConfig({ registries });
     await until('the new configuration', () => changes() > before || notYet(before));
-    await cluster.client.create(prewarm('strict', 'off', { nodes: { names: [`fake-${SPARE}`] } }));
+    await cluster.client.create(prewarm('strict', 'off', { nodes: { names: [`fake-${SPARE + 3}`] } }));
     const off = await status('strict', (p) => conditionOf(p, 'Ready')?.reason === 'AuthDenied', 'off');
     expect(conditionOf(off, 'Ready')?.message).toContain('pullers.workloadNamespaces');
     harbinger.writeConfig({ registries, pullers: { workloadNamespaces: 'WhereAllowed' } });

@@ -25,7 +25,6 @@ describe('pullers on real nodes', () => {
   let cluster: Cluster;
   let harbinger: Harbinger;
   let registry: PrivateRegistry;
-  let program: string;
   let filler: string;
   let base: Record<string, unknown>;
 
@@ -50,7 +49,6 @@ describe('pullers on real nodes', () => {
       subjects: [{ kind: 'ServiceAccount', name: 'harbinger-controller', namespace: SYSTEM }],
     });
     await cluster.client.create(pullSecret('a', SECRET, registry.host, LOGIN));
-    program = await pushPuller(cluster);
     filler = await image('filler', { bare: false, bytes: 1000 });
     const registries = [cluster.registry.host, registry.host].map((host) => ({
       host,
@@ -60,7 +58,7 @@ describe('pullers on real nodes', () => {
     base = { registries };
     harbinger = await cluster.installHarbinger({
       webhookReplicas: 0,
-      pullerImage: program,
+      pullerImage: await pushPuller(cluster),
       config: { ...base, pullers: { workloadNamespaces: 'WhereAllowed' } },
     });
   }, 900_000);
@@ -166,7 +164,7 @@ describe('pullers on real nodes', () => {
 
   test('"pull QPS exceeded" of a kubelet is a pull that is put off, not one that failed (H-31)', async () => {
     // The image and the puller program are two pulls in one second then.
-    for (const node of cluster.realNodes) await node.wipe(program);
+    for (const node of cluster.realNodes) await node.wipe();
     const reference = await image('put-off', { bytes: 1000 });
     const said: string[] = [];
     const watching = new AbortController();
