@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 RUN := node tools/run.mjs
 
-.PHONY: help deps build generate lint format types unit verify test cases integration nodes chaos mutants chaos-real test-formats bench cluster cluster-down doctor try demo docs clean
+.PHONY: help deps build generate lint format types unit verify test cases integration nodes chaos mutants chaos-real test-formats test-retain bench cluster cluster-down doctor try demo docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
@@ -46,6 +46,9 @@ mutants: deps ## Is each committed defect caught by the test that it names? ONLY
 
 chaos-real: build ## Random faults on real processes, checked by invariants; SEEDS=5 or SEEDS=7,8 (needs Go)
 	@CHAOS_SEEDS=$(SEEDS) $(RUN) tools/test.ts chaos-real
+
+test-retain: build ## Images held through the garbage collection of real kubelets, which runs every five minutes (needs Go and root on Linux)
+	@NODE_OPTIONS='--experimental-vm-modules --no-warnings' node_modules/.bin/jest --selectProjects retain --runInBand
 
 test-formats: build ## Images of real converters on nodes that load them lazily; builds Nydus (needs Go, cargo, root; 15 min once)
 	@$(RUN) tools/test.ts formats

@@ -21,6 +21,7 @@ export default {
     suite('integration'),
     suite('nodes'),
     suite('formats'),
+    suite('retain'),
     suite('chaos-sim', { testMatch: ['<rootDir>/test/chaos/sim/**/*.test.ts'] }),
     suite('chaos-real', { testMatch: ['<rootDir>/test/chaos/real/**/*.test.ts'] }),
   ],
