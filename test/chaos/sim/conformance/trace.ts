@@ -248,18 +248,11 @@ export const TRACE: readonly Step[] = [
         limit: 1,
         continue: first.continue ?? '',
       });
-      return [first, second].map((page) => [
-        page.items.map((i) => i.metadata.name),
-        page.continue !== undefined,
-        page.resourceVersion === first.resourceVersion,
-      ]);
+      // Of selected objects the server may not know that it has given the last one, and offers another page.
+      const same = first.resourceVersion === second.resourceVersion;
+      return [first.continue !== undefined, same, [first, second].map((page) => page.items.map((i) => i.metadata.name))];
     },
-    expected: {
-      value: [
-        [['b'], true, true],
-        [['c'], false, true],
-      ],
-    },
+    expected: { value: [true, true, [['b'], ['c']]] },
   },
   {
     title: 'a watch tells what came after its version; what leaves the selection counts as deleted',
