@@ -345,3 +345,19 @@ test('when nothing stands in the way any more, every gang is warm in the end', a
     { numRuns: 25 },
   );
 }, 120_000);
+
+test('a cache that lags behind our own writes costs no share of a limit twice', async () => {
+  const model = new Model({ maxPullingNodes: 1, maxPullingNodesPerRegistry: 1 });
+  const wish: Wish = { letter: 'a', count: 1, priority: 0, rampUp: 'Immediate' };
+  model.prewarms.push(prewarm(model, 'first', wish));
+  await model.plan();
+  model.prewarms.push(prewarm(model, 'overtakes', { ...wish, letter: 'b', priority: 3 }));
+  await model.plan();
+  for (const index of [0, 1]) model.syncSet(index);
+  expect([model.sets.size, model.pulls.size]).toEqual([1, 1]);
+  model.deliver(Number.POSITIVE_INFINITY);
+  model.finish(0, true);
+  model.deliver(Number.POSITIVE_INFINITY);
+  await model.plan();
+  expect(model.sets.size).toBe(2);
+});
