@@ -19,6 +19,39 @@ describe('why a node is out', () => {
   const rows: [string, ReturnType<typeof node>, Partial<PrewarmTarget>, CandidateOptions, string | undefined][] = [
     ['nothing against it', node('n'), {}, {}, undefined],
     ['cordoned', node('n', { unschedulable: true }), {}, {}, 'it is cordoned'],
+    ['a cordon that Pods tolerate', node('n', { unschedulable: true }), { tolerations: [{ operator: 'Exists' }] }, {}, undefined],
+    [
+      'pressure, whatever Pods tolerate',
+      node('n', { pressure: ['MemoryPressure'] }),
+      { tolerations: [{ operator: 'Exists' }] },
+      {},
+      'it has MemoryPressure',
+    ],
+    ['a virtual node', node('n', { labels: { type: 'virtual-kubelet' } }), {}, {}, 'it is a virtual node (type=virtual-kubelet)'],
+    ['another system', node('n', { os: 'windows' }), {}, {}, 'it runs windows, and pullers run on linux only'],
+    [
+      'a taint of NoExecute',
+      node('n', { taints: [{ ...GPU, effect: 'NoExecute' }] }),
+      {},
+      {},
+      'its taint nvidia.com/gpu:NoExecute is not tolerated',
+    ],
+    [
+      'a taint that the RuntimeClass tolerates',
+      node('n', { taints: [GPU] }),
+      {},
+      { runtimeClass: { name: 'c', tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists' }] } },
+      undefined,
+    ],
+    [
+      'what the RuntimeClass does not select',
+      node('n', { labels: { pool: 'b' } }),
+      {},
+      { runtimeClass: { name: 'c', nodeSelector: { pool: 'a' }, tolerations: [] } },
+      'its RuntimeClass asks for nodes with pool=a',
+    ],
+    ['no room for any Pod', node('n', { allocatable: { cpu: 8, pods: 0 } }), {}, {}, 'it cannot hold a Pod: pods allocatable 0'],
+    ['exactly enough', node('n', { allocatable: { cpu: 0.3 } }), {}, { requests: { cpu: 0.1 + 0.1 + 0.1 } }, undefined],
     ['disk pressure', node('n', { pressure: ['DiskPressure'] }), {}, {}, 'it has DiskPressure'],
     ['a taint', node('n', { taints: [GPU] }), {}, {}, 'its taint nvidia.com/gpu:NoSchedule is not tolerated'],
     [
@@ -80,6 +113,20 @@ describe('why a node is out', () => {
     expect(Object.keys(found.reasons)).toEqual(reason === undefined ? [] : [reason]);
     expect(found.nodes).toHaveLength(reason === undefined ? 1 : 0);
   });
+});
+
+test('of two sound nodes, a virtual, an unready, a cordoned and a windows one the gang of two is warmed on the sound ones', () => {
+  const nodes = [
+    node('a'),
+    node('b'),
+    node('virtual', { labels: { type: 'virtual-kubelet' } }),
+    node('unready', { ready: false }),
+    node('cordoned', { unschedulable: true }),
+    node('windows', { os: 'windows' }),
+  ];
+  const found = candidates(target({ selector: {}, count: 2 }), nodes);
+  expect(found).toMatchObject({ needed: 2, nodes: [{ name: 'a' }, { name: 'b' }], unready: [{ name: 'unready' }] });
+  expect(Object.values(found.reasons)).toEqual([1, 1, 1]);
 });
 
 describe('required node affinity', () => {
