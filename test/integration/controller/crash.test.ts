@@ -51,7 +51,7 @@ describe('a controller that is killed (P7)', () => {
     await cluster.client.apply(namespace);
     puller = await pushPuller(cluster);
     // Manifests, webhook and configuration; controllers are started here, with their points of failure.
-    await cluster.installHarbinger({ controllers: 0, config: { holds: { gatedJobs: 'On' } } });
+    await cluster.installHarbinger({ controllers: 0, pullerImage: puller, config: { holds: { gatedJobs: 'On' } } });
     await cluster.client.apply({
       apiVersion: 'rbac.authorization.k8s.io/v1',
       kind: 'ClusterRoleBinding',
