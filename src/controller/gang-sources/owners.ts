@@ -202,7 +202,7 @@ export class Owners {
     void reflector.synced.then(() => this.#tellServed());
     const timer = clock.setTimeout(() => {
       this.#patience.delete(timer);
-      this.#tellServed();
+      if (!reflector.hasSynced) this.#tellServed();
     }, PATIENCE_MS);
     this.#patience.add(timer);
   }
