@@ -51,7 +51,10 @@ class Model {
   #world!: PullerWorld;
   #written!: WrittenSets;
 
-  constructor(readonly limits: Limits) {
+  readonly #limits: Limits;
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
     this.restart();
   }
 
@@ -94,7 +97,7 @@ class Model {
 
   async plan(): Promise<void> {
     const world = await this.#world.look(new Map());
-    this.last = plan(this.prewarms, world, this.limits);
+    this.last = plan(this.prewarms, world, this.#limits);
     const cached = this.#written.seen([...this.#cachedSets.values()]);
     for (const step of engineSteps(this.last.grants, cached, STEP_OPTIONS)) {
       if (step.do === 'delete') {
@@ -226,7 +229,8 @@ interface Wish {
 }
 
 type Event =
-  | { do: 'plan' | 'restart' }
+  | { do: 'plan' }
+  | { do: 'restart' }
   | { do: 'unwish'; at: number }
   | { do: 'deliver' | 'sync' | 'flap' | 'removePod'; at: number }
   | { do: 'finish'; at: number; well: boolean }
