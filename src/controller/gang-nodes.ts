@@ -40,13 +40,19 @@ export function affinityOf(
     factors
       .reduce<Maybe[][]>((sofar, terms) => sofar.flatMap((s) => terms.map((t) => [...s, t])), [[selector]])
       .map((terms) => join(...terms));
-  const ownTerms = (own.terms as readonly AffinityTerm[] | undefined)?.slice(0, MAX.terms) ?? [undefined];
+  // A term without requirements matches no node, and must not gain some here.
+  const matching = (own.terms as readonly AffinityTerm[] | undefined)?.filter((t) => !isEmpty(t));
+  if (matching?.length === 0) return [];
+  const ownTerms = matching === undefined || matching.length > MAX.terms ? [undefined] : matching;
   const exact = domainTerms(assignment);
   const joined = exact.length * ownTerms.length * flavorTerms.length > MAX.terms ? [joinedDomains(assignment)] : exact;
   const fewer = joined.length * ownTerms.length * flavorTerms.length > MAX.terms ? [undefined] : flavorTerms;
   const terms = product(ownTerms, fewer, joined);
-  const any = terms.some((t) => t.matchExpressions === undefined && t.matchFields === undefined);
-  return any && own.terms === undefined ? undefined : terms;
+  return terms.some(isEmpty) ? undefined : terms;
+}
+
+function isEmpty({ matchExpressions = [], matchFields = [] }: AffinityTerm): boolean {
+  return matchExpressions.length + matchFields.length === 0;
 }
 
 type Maybe = AffinityTerm | undefined;
