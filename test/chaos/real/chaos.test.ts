@@ -74,9 +74,9 @@ describe('a cluster in which everything fails now and then', () => {
       const events = [...driver.done.values()].reduce((a, b) => a + b, 0);
       for (const kind of driver.done.keys()) seenKinds.add(kind);
       const seconds = Math.round((Date.now() - since) / 1000);
-      const { releases, changes, failedOpen } = verdict;
+      const { releases, changes, pulls, failedOpen } = verdict;
       console.log(
-        `seed ${seed}: ${events} events, ${driver.gangs.length} gangs, ${changes} changes seen in ${seconds} s, ${failedOpen} Pods not read; releases ${JSON.stringify(releases)}`,
+        `seed ${seed}: ${events} events, ${driver.gangs.length} gangs, ${changes} changes and ${pulls} pulls seen in ${seconds} s, ${failedOpen} Pods not read; releases ${JSON.stringify(releases)}`,
       );
       if (verdict.violations.length > 0) keepRecord(seed, recorder);
       expect(verdict.violations).toEqual([]);

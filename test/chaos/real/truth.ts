@@ -29,6 +29,24 @@ export function imageTruths(seen: readonly Seen[]): ImageTruth[] {
 interface Puller extends Period {
   node: string;
   image: string;
+  /** When its pull had failed and the kubelet was about to try again. */
+  failed: Period[];
+}
+
+const FAILED = /^(ErrImagePull|ImagePullBackOff)$/;
+
+/** The API server hears of a failed pull a moment after it ended, and of a new attempt when it has ended, ms. */
+const TOLD_MS = 1_000;
+
+function hasFailed(pod: Raw): boolean {
+  const status = pod['status'] as { containerStatuses?: { state?: { waiting?: { reason?: string } } }[] } | undefined;
+  return (status?.containerStatuses ?? []).some((c) => FAILED.test(c.state?.waiting?.reason ?? ''));
+}
+
+function noteFailure(puller: Puller, at: number, failed: boolean): void {
+  const last = puller.failed.at(-1);
+  if (failed && last?.to !== Number.POSITIVE_INFINITY) puller.failed.push({ from: at, to: Number.POSITIVE_INFINITY });
+  if (!failed && last?.to === Number.POSITIVE_INFINITY) last.to = at;
 }
 
 /** When puller Pods stood on nodes, and for which image. */
@@ -40,26 +58,31 @@ function pullersIn(history: readonly Change[]): Puller[] {
     const image = spec.volumes?.map((v) => v.image?.reference).find((r) => r !== undefined);
     const uid = object.metadata.uid ?? '';
     if (image === undefined || spec.nodeName === undefined) continue;
-    const puller = pullers.get(uid) ?? { node: spec.nodeName, image, from: at, to: Number.POSITIVE_INFINITY };
+    const puller = pullers.get(uid) ?? { node: spec.nodeName, image, from: at, to: Number.POSITIVE_INFINITY, failed: [] };
     pullers.set(uid, puller);
+    noteFailure(puller, at, hasFailed(object));
     if (type === 'DELETED' || object.metadata.deletionTimestamp !== undefined) puller.to = Math.min(puller.to, at);
   }
   return [...pullers.values()];
 }
 
-/** Where Pods of gangs want an image: a pull there may be their own, which no planner has granted. */
-function membersIn(history: readonly Change[]): Set<string> {
-  return new Set(
-    history.flatMap(({ object }) => {
-      if (object.kind !== 'Pod' || object.metadata.labels?.['harbinger.dev/puller'] !== undefined) return [];
-      const spec = object['spec'] as { nodeName?: string; containers: { image: string }[] };
-      return spec.containers.map((c) => `${spec.nodeName ?? ''} ${c.image}`);
-    }),
-  );
+/** Where Pods of gangs want an image, and since when: a pull there may be their own, which no planner has granted. */
+function membersIn(history: readonly Change[]): Map<string, number> {
+  const since = new Map<string, number>();
+  for (const { at, object } of history) {
+    if (object.kind !== 'Pod' || object.metadata.labels?.['harbinger.dev/puller'] !== undefined) continue;
+    const spec = object['spec'] as { nodeName?: string; containers: { image: string }[] };
+    for (const { image } of spec.containers) {
+      const key = `${spec.nodeName ?? ''} ${image}`;
+      if (!since.has(key)) since.set(key, at);
+    }
+  }
+  return since;
 }
 
 /**
- * Pulls that ran because of a puller Pod, as the nodes told. One whose Pod was taken away by somebody else counts while the Pod stood: a
+ * Pulls that ran because of a puller Pod, as the nodes told. Attempts that a kubelet repeats after a failure are left out: it chooses when, and
+ * nobody can count on it. One whose Pod was taken away by somebody else counts while the Pod stood: a
  * controller that starts later cannot know of it, which docs/prewarm.md says.
  */
 export function pullTruths(seen: readonly Seen[]): PullTruth[] {
@@ -77,10 +100,11 @@ export function pullTruths(seen: readonly Seen[]): PullTruth[] {
     }
     for (const image of s.images) {
       const key = `${s.node} ${image}`;
-      if (open.has(key) || members.has(key)) continue;
+      if (open.has(key) || (members.get(key) ?? Number.POSITIVE_INFINITY) <= s.at) continue;
       const puller = pullers.find((p) => p.node === s.node && p.image === image && p.from <= s.at && s.at < p.to);
       const digest = digestIn(image);
       if (puller === undefined || digest === undefined) continue;
+      if (puller.failed.some((f) => f.from - TOLD_MS <= s.at && s.at < f.to)) continue;
       open.set(key, { node: s.node, digest, registry: hostOf(image), from: s.at, to: puller.to });
     }
   }

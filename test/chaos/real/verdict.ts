@@ -25,6 +25,8 @@ export interface Verdict {
   failedOpen: number;
   releases: Record<string, number>;
   changes: number;
+  /** Pulls that were held against the limits. */
+  pulls: number;
 }
 
 /** What the promises say of what was recorded. */
@@ -34,6 +36,7 @@ export function judge(seen: readonly Seen[], audit: AuditLog, since: number): Ve
   const checks = new Set([CHECK]);
   const blind = leaderless(history, 'harbinger-controller', until);
   const open = failOpens(audit, since);
+  const pulls = pullTruths(seen);
   const unlike = uniformGangs(history, { lagMs: LAG_MS });
   const strangers = unlike.filter((v) => !cameUnread(v, history, open));
   return {
@@ -55,12 +58,13 @@ export function judge(seen: readonly Seen[], audit: AuditLog, since: number): Ve
         asked: askedHold(history, LAG_MS),
         until,
       }),
-      ...withinBudgets(pullTruths(seen), { maxPullingNodes: MAX_PULLING, maxPullingNodesPerRegistry: MAX_PULLING }),
+      ...withinBudgets(pulls, { maxPullingNodes: MAX_PULLING, maxPullingNodesPerRegistry: MAX_PULLING }),
       ...forbidden(seen, audit, since),
     ],
     failedOpen: unlike.length - strangers.length,
     releases: releasesOf(history),
     changes: history.length,
+    pulls: pulls.length,
   };
 }
 
@@ -86,7 +90,7 @@ function cameUnread(
 }
 
 /** An API server that has just started refuses everybody until it has read its roles, ms. */
-const ROLES_READ_MS = 20_000;
+const ROLES_READ_MS = 45_000;
 
 /** Requests of ours that were refused for lack of rights. */
 function forbidden(seen: readonly Seen[], audit: AuditLog, since: number): Violation[] {
