@@ -7,7 +7,10 @@ export default {
     ...project,
     rootDir: fileURLToPath(new URL('../..', import.meta.url)),
     transform: Object.fromEntries(
-      Object.entries(project.transform).map(([pattern, [, options]]) => [pattern, ['<rootDir>/test/mutants/transform.mjs', options]]),
+      Object.entries(project.transform).map(([pattern, [, options]]) => [
+        pattern,
+        ['<rootDir>/test/mutants/transform.mjs', options],
+      ]),
     ),
   })),
 };
