@@ -10,10 +10,10 @@ import { UsageError } from '../usage.js';
 
 export interface ReleaseFlags {
   namespace?: string;
-  all?: true;
-  allNamespaces?: true;
-  dryRun?: true;
-  wait?: true;
+  all?: boolean;
+  allNamespaces?: boolean;
+  dryRun?: boolean;
+  wait?: boolean;
   /** Milliseconds. */
   timeout: number;
   output: 'text' | 'json' | 'yaml';

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import type { FailureReason } from '../../../src/api/reasons.js';
 import { candidates } from '../../../src/placement/candidates.js';
 import type { PullState } from '../../../src/preheat/evidence.js';
 import type { Progress } from '../../../src/preheat/planner.js';
@@ -10,7 +11,7 @@ import { puller } from './fixtures.js';
 const NODES = ['n1', 'n2', 'n3'].map((name) => node(name));
 const pulling = (since: number): PullState => ({ state: 'pulling', inFlight: true, since });
 const warm: PullState = { state: 'warm', inFlight: false, tookMs: 1000 };
-const failed = (reason: PullState['reason']): PullState => ({ state: 'failed', inFlight: false, reason, message: 'not found' });
+const failed = (reason: FailureReason): PullState => ({ state: 'failed', inFlight: false, reason, message: 'not found' });
 const [one, other] = [puller(), puller('b')];
 
 /** Progress of a gang with two podSets, an image each, in this state on these nodes. */
