@@ -34,13 +34,17 @@ test('sums add up', () => {
 
 describe('suites', () => {
   test('are a fixed list', () => {
-    expect(SUITES.map((s) => s.name)).toEqual(['unit', 'integration', 'nodes', 'formats']);
+    expect(SUITES.map((s) => s.name)).toEqual(['unit', 'chaos-sim', 'integration', 'nodes', 'chaos-real', 'formats']);
   });
 
   test.each<[string, Machine, string[]]>([
     ['a machine that lacks nothing runs all', {}, []],
     ['without root, real nodes are left out', { realNodes: 'root: uid 1000' }, ['nodes', 'formats']],
-    ['without Go only unit tests run', { clusters: 'Go: none' }, ['integration', 'nodes', 'formats']],
+    [
+      'without Go only unit tests and the simulation run',
+      { clusters: 'Go: none' },
+      ['integration', 'nodes', 'chaos-real', 'formats'],
+    ],
     ['without the tools of lazy nodes, formats are left out', { lazyNodes: 'not built: nydusd' }, ['formats']],
   ])('%s', (_name, machine, want) => {
     expect(SUITES.filter((s) => obstacle(s, machine) !== undefined).map((s) => s.name)).toEqual(want);
