@@ -5,6 +5,7 @@ import type { ImagePrewarm } from '../api/kinds/index.js';
 import { CHECK_CONTROLLER, LABEL } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
 import { keyOf } from '../api/object.js';
+import { gangKeys } from '../gangs/identity.js';
 import type { WatchPort } from '../kube/client.js';
 import type { DiscoveryPort } from '../kube/port.js';
 import type { RawObject } from '../kube/reflector.js';
@@ -138,7 +139,7 @@ export class Caches {
     this.namespaces = follow(RESOURCE.namespaces, projectNamespace);
     this.owners = new Owners({ ...base, discovery, generic: withoutKueue });
     this.prewarms = follow(RESOURCE.imagePrewarms, (raw) => withoutManagedFields(raw) as unknown as ImagePrewarm, {
-      indexes: { gang: (p) => (p.spec.gangRef === undefined ? [] : [p.spec.gangRef.uid]) },
+      indexes: { gang: (p) => (p.spec.gangRef === undefined ? [] : gangKeys(p.spec.gangRef)) },
     });
     this.policies = follow(RESOURCE.accelerationPolicies, projectPolicy);
     this.sets = follow(RESOURCE.daemonSets, projectPullerSet, pullers);

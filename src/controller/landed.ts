@@ -4,6 +4,7 @@ import type { PrewarmTarget } from '../api/kinds/image-prewarm.js';
 import { ANNOTATION, unservedNamespaces } from '../api/names.js';
 import { keyOf } from '../api/object.js';
 import type { HarbingerConfig } from '../config/schema.js';
+import { isNameKey } from '../gangs/identity.js';
 import { parseReference } from '../images/reference.js';
 import type { EventRecorder } from '../kube/events.js';
 import { referenceOf } from '../kube/events.js';
@@ -87,9 +88,12 @@ export class GangPods {
 
   /** Names of gangs are written by anybody who makes Pods; a record counts in its own namespace only. */
   #prewarmOf({ namespace, shape }: PodUse): ImagePrewarm | undefined {
-    return shape.gangs
-      .flatMap((uid) => this.#options.caches.prewarms.byIndex('gang', uid))
-      .find((p) => p.metadata.namespace === namespace);
+    for (const key of shape.gangs) {
+      const found = this.#options.caches.prewarms.byIndex('gang', key).filter((p) => p.metadata.namespace === namespace);
+      // A name that several gangs have had is the name of none; the webhook reads records alike.
+      if (found.length > 0 && !(isNameKey(key) && found.length > 1)) return found[0];
+    }
+    return undefined;
   }
 
   #bound({ node, shape }: PodUse, prewarm: ImagePrewarm, record: GangRecord): void {

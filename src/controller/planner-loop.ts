@@ -9,8 +9,10 @@ import { Engine } from '../preheat/backends/daemonset/engine.js';
 import { projectPullerSet } from '../preheat/backends/daemonset/project.js';
 import { engineSteps } from '../preheat/backends/daemonset/steps.js';
 import type { World } from '../preheat/planner.js';
-import type { PullerSet, PullMethod } from '../preheat/world.js';
+import type { PullerSet } from '../preheat/world.js';
 import type { KubeObject } from '../api/object.js';
+import type { PullMethod } from '../api/puller-spec.js';
+import { isNameKey } from '../gangs/identity.js';
 import type { Actuator } from './actions.js';
 import type { Caches } from './caches.js';
 import { canonical } from './decide-gang.js';
@@ -32,6 +34,8 @@ export interface PlannerLoopOptions {
   metrics: PrewarmMetrics;
   config: () => HarbingerConfig;
   clock: Clock;
+  /** Milliseconds that never jump. */
+  monotonic: () => number;
   log: Log;
   namespace: string;
   /** Image of the puller program. */
@@ -58,13 +62,13 @@ export class PlannerLoop {
   constructor(options: PlannerLoopOptions) {
     this.#options = options;
     this.#engine = new Engine(this.#enginePort());
-    const { caches, config, clock, namespace, readRejection } = options;
+    const { caches, config, clock, monotonic, namespace, readRejection } = options;
     const now = (): number => clock.now();
-    this.#written = new WrittenSets(now);
+    this.#written = new WrittenSets(monotonic);
     caches.sets.onChange((key, set) => {
       if (set === undefined) this.#written.gone(key);
     });
-    this.#world = new PullerWorld({ caches, config, now, sets: () => this.#sets(), namespace, readRejection });
+    this.#world = new PullerWorld({ caches, config, now, monotonic, sets: () => this.#sets(), namespace, readRejection });
   }
 
   /** The latest plan for an ImagePrewarm. */
@@ -154,7 +158,8 @@ export class PlannerLoop {
   #busy(): { busy?: ReadonlySet<string> } {
     const { prewarms, workloads, nodeUsage } = this.#options.caches;
     if (!prewarms.list().some((p) => p.spec.pull?.busyNodes === 'Avoid')) return {};
-    const isGang = (uid: string): boolean => workloads.byIndex('job', uid).length > 0 || prewarms.byIndex('gang', uid).length > 0;
+    const isGang = (key: string): boolean =>
+      !isNameKey(key) && (workloads.byIndex('job', key).length > 0 || prewarms.byIndex('gang', key).length > 0);
     return { busy: nodeUsage.busy(isGang) };
   }
 

@@ -2,7 +2,7 @@ import type { Json } from '../api/json.js';
 import { at, records, string, stringMap, time } from '../api/json.js';
 import { ANNOTATION, LABEL } from '../api/names.js';
 import { podRequests } from '../api/pod-requests.js';
-import { gangUidsOfPod } from '../gangs/identity.js';
+import { gangKeysOfPod } from '../gangs/identity.js';
 import type { RawObject } from '../kube/reflector.js';
 import { schedulerUnits } from '../placement/scheduler-units.js';
 import type { PodShape, PodState, PodUse } from '../placement/usage.js';
@@ -48,7 +48,7 @@ function shapeOf(raw: RawObject, spec: Json): PodShape {
   const decided = annotations[ANNOTATION.decisions] !== undefined || annotations[ANNOTATION.accelerate] === 'false';
   return {
     requests: schedulerUnits(podRequests(spec)),
-    gangs: gangUidsOfPod(raw),
+    gangs: gangKeysOfPod(raw),
     images: imagesOf(pulled),
     undecided: decided ? [] : imagesOf(pulled.filter((c) => !skipped.has(string(c['name']) ?? ''))),
   };

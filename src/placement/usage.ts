@@ -6,7 +6,7 @@ import { schedulerUnits } from './scheduler-units.js';
 export interface PodShape {
   /** In the units of the scheduler; see schedulerUnits. */
   requests: Readonly<Requests>;
-  /** UIDs under which its gang may be known, nearest owner first. */
+  /** UIDs under which its gang may be known, nearest owner first, and after them names. */
   gangs: readonly string[];
   /** Images that its containers pull, init first. */
   images: readonly string[];
@@ -78,9 +78,9 @@ export class NodeUsage {
 
   /**
    * Nodes on which Pods are starting or Pods of a gang are running: a pull there takes disk and network from somebody.
-   * @param isGang whether the job with this UID is one
+   * @param isGang whether what is known under this key is one
    */
-  busy(isGang: (uid: string) => boolean): Set<string> {
+  busy(isGang: (key: string) => boolean): Set<string> {
     const busy = new Set<string>();
     for (const [name, { starting, gangs }] of this.#nodes) if (starting > 0 || [...gangs.keys()].some(isGang)) busy.add(name);
     return busy;
@@ -104,7 +104,7 @@ export class NodeUsage {
       use.leavingPods += sign;
       for (const [name, value] of Object.entries(shape.requests)) bump(use.leaving, name, sign * value);
     }
-    for (const uid of shape.gangs) bump(use.gangs, uid, sign);
+    for (const key of shape.gangs) bump(use.gangs, key, sign);
     if (use.pods === 0) this.#nodes.delete(node);
   }
 }

@@ -1,4 +1,5 @@
 import { clip } from '../api/conditions.js';
+import type { PullMethod } from '../api/puller-spec.js';
 import type { NodeFacts } from '../placement/node-facts.js';
 import { classifyRejection, withWayOut } from './rejections.js';
 import type { Rates } from './deadline.js';
@@ -9,9 +10,6 @@ import { isOurs, pullerOfSet } from './ownership.js';
 import type { World } from './planner.js';
 import { markStalled } from './stall.js';
 import type { Puller } from './puller.js';
-
-/** How a puller has the kubelet pull: an image volume in our own container, or our program in a container of the image. */
-export type PullMethod = 'ImageVolume' | 'Container';
 
 /** What is kept of a DaemonSet that is labelled as one of pullers. */
 export interface PullerSet {
@@ -43,8 +41,8 @@ export interface Orphan {
   hash: string;
   node: string;
   puller: Puller;
-  /** Epoch ms from which on it is assumed to have ended. */
-  until: number;
+  /** How much longer it is assumed to run, ms. */
+  leftMs: number;
 }
 
 export interface WorldInput {
@@ -56,6 +54,8 @@ export interface WorldInput {
   bytes: ReadonlyMap<string, number>;
   rates: Rates;
   now: number;
+  /** How long this process has known a Pod, by UID, ms by a clock that never jumps. */
+  watchedMs: (uid: string) => number;
   /** Harbinger's own, in which all DaemonSets with our label are ours. */
   namespace: string;
   /** How long a covered node has been without a Pod, ms. */
@@ -109,7 +109,11 @@ function statesOf(
   const states = new Map<string, PullState>();
   const deadlineMs = pullDeadlineMs(puller.bytes, input.rates);
   for (const pod of seen.pods) {
-    const state = pullState(puller, pod, nodes.get(pod.node), { now: input.now, deadlineMs });
+    const state = pullState(puller, pod, nodes.get(pod.node), {
+      now: input.now,
+      deadlineMs,
+      watchedMs: input.watchedMs(pod.uid),
+    });
     states.set(pod.node, better(states.get(pod.node), state));
   }
   if (set.deleting) return states;
@@ -154,8 +158,8 @@ function withoutPod(set: PullerSet, node: string, facts: { input: WorldInput; ex
 }
 
 function addOrphans(input: WorldInput, pullers: Map<string, Puller>, pulls: Map<string, Map<string, PullState>>): void {
-  for (const { hash, node, puller, until } of input.orphans) {
-    if (input.now >= until) continue;
+  for (const { hash, node, puller, leftMs } of input.orphans) {
+    if (leftMs <= 0) continue;
     const states = pulls.get(hash) ?? new Map<string, PullState>();
     const known = states.get(node);
     if (known === undefined || known.state === 'absent') states.set(node, { state: 'absent', inFlight: true });

@@ -100,6 +100,7 @@ export async function runWebhook(options: WebhookOptions): Promise<void> {
   await server.listen();
   lag.start();
   facts.start();
+  coverage.follow(settings);
   certs.start();
   watchdog.start();
   log.info({ port: server.port, healthPort: health.port, version: VERSION, mode: settings.current.mode }, 'webhook started');

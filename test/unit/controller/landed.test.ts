@@ -57,7 +57,11 @@ async function counted(changes: (PodUse | undefined)[], world: World = {}) {
   const { pullers = [puller('n')], labels = { 'harbinger.dev/accelerate': 'enabled' } } = world;
   const caches = {
     usage: { hasSynced: true, onChange: (handler: ChangeHandler<PodUse>) => void (tell = handler) },
-    prewarms: { onChange: () => undefined, byIndex: (_i: string, uid: string) => (uid === 'job' ? [own] : []) },
+    prewarms: {
+      onChange: () => undefined,
+      byIndex: (_i: string, key: string) =>
+        ({ job: [own], 'RayJob.ray.io/j': [own], 'RayJob.ray.io/again': [own, own] })[key] ?? [],
+    },
     pods: { byIndex: (_i: string, name: string) => pullers.filter((p) => p.node === name) },
     nodes: { get: (name: string) => node(name, { createdAt: 0 }) },
     namespaces: { get: (name: string) => ({ name, labels, annotations: {}, terminating: false }) },
@@ -122,6 +126,8 @@ describe('where a Pod of a gang lands', () => {
     ['with another image than the one that was warmed', [pod('n', { image: SOURCE })], {}, { warm: 0, cold: 1 }],
     ['with an image that nobody warmed, which says nothing', [pod('n', { image: 'other:1' })], {}, { warm: 0, cold: 0 }],
     ['of another gang', [pod('n', { gang: 'x' })], {}, { warm: 0, cold: 0 }],
+    ['of a gang that only a name tells', [pod('n', { gang: 'RayJob.ray.io/j' })], {}, { warm: 1, cold: 0 }],
+    ['of a name that two gangs have had', [pod('n', { gang: 'RayJob.ray.io/again' })], {}, { warm: 0, cold: 0 }],
     ["in another tenant's namespace", [pod('n', { namespace: 'other' })], {}, { warm: 0, cold: 0 }],
     ['after its images were let go', [pod('n')], { prewarm: finished }, { warm: 0, cold: 0 }],
     ['seen by a replica that does not lead', [pod('n')], { leading: false }, { warm: 0, cold: 0 }],

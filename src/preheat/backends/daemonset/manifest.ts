@@ -1,8 +1,9 @@
 import type { KubeObject, OwnerReference } from '../../../api/object.js';
 import { INSTALL, LABEL } from '../../../api/names.js';
+import type { PullMethod } from '../../../api/puller-spec.js';
+import { IMAGE_CONTAINER, IMAGE_VOLUME } from '../../../api/puller-spec.js';
 import { setName } from '../../ownership.js';
 import type { Puller } from '../../puller.js';
-import type { PullMethod } from '../../world.js';
 
 export interface DaemonSet extends KubeObject {
   spec: {
@@ -37,12 +38,10 @@ export interface Place {
 /** Longest a kubelet waits for the first successful look into the mount, in periods of one second. */
 const STARTUP_ATTEMPTS = 30;
 
-/** Name of the volume and of its place in the container; the proof of warm reads the former. */
-export const IMAGE_VOLUME = 'image';
+/** Where the image is in the container of our program. */
 const MOUNT = '/image';
 
-/** Container of the image itself, where there are no image volumes, and the volume that has our program in it. */
-export const IMAGE_CONTAINER = 'image';
+/** Volume that has our program in it, for the container of the image itself. */
 export const PROGRAM_VOLUME = 'program';
 const PROGRAM_MOUNT = '/.harbinger';
 const PROGRAM = '/puller';

@@ -1,17 +1,13 @@
 import type { Json } from '../../../api/json.js';
-import { at, list, number, present, record, records, string, time } from '../../../api/json.js';
+import { at, number, present, record, records, string, time } from '../../../api/json.js';
 import { LABEL } from '../../../api/names.js';
 import type { KubeObject } from '../../../api/object.js';
+import type { PullMethod } from '../../../api/puller-spec.js';
+import { pullerNodes, warmingOf } from '../../../api/puller-spec.js';
 import type { ContainerState, PullerPod } from '../../evidence.js';
-import type { PullerSet, PullMethod } from '../../world.js';
+import type { PullerSet } from '../../world.js';
 import { TENANT_ACCOUNT } from './manifest.js';
-import { isHarmless, warmingOf } from './shape.js';
-
-function nodeNames(spec: Json): string[] {
-  const required = at(spec, 'affinity', 'nodeAffinity', 'requiredDuringSchedulingIgnoredDuringExecution');
-  const fields = records(required['nodeSelectorTerms']).flatMap((term) => records(term['matchFields']));
-  return fields.flatMap((f) => list(f['values']) ?? []).filter((v) => typeof v === 'string');
-}
+import { isHarmless } from './shape.js';
 
 function controllerUid(raw: KubeObject): string | undefined {
   return raw.metadata.ownerReferences?.find((o) => o.controller === true)?.uid;
@@ -32,7 +28,7 @@ export function projectPullerPod(raw: KubeObject): PullerPod {
     hash: metadata.labels?.[LABEL.puller] ?? '',
     ownerUid: controllerUid(raw),
     // Until it is bound, a daemon Pod names its node in the affinity that its controller wrote.
-    node: string(spec['nodeName']) ?? nodeNames(spec)[0] ?? '',
+    node: string(spec['nodeName']) ?? pullerNodes(spec)[0] ?? '',
     image: warmingOf(spec).image,
     createdAt: time(metadata.creationTimestamp) ?? 0,
     deleting: metadata.deletionTimestamp !== undefined,
@@ -96,7 +92,7 @@ export function projectPullerSet(raw: KubeObject): PullerSet {
     serviceAccountName: string(spec['serviceAccountName']) ?? TENANT_ACCOUNT,
     owners: records(metadata.ownerReferences).map((o) => string(o['uid']) ?? ''),
     harmless: isHarmless(spec),
-    nodes: nodeNames(spec),
+    nodes: pullerNodes(spec),
     deleting: metadata.deletionTimestamp !== undefined,
   });
 }

@@ -1,22 +1,7 @@
 import type { Json } from '../../../api/json.js';
-import { at, record, records, string } from '../../../api/json.js';
-import type { PullMethod } from '../../world.js';
-import { IMAGE_CONTAINER, IMAGE_VOLUME, PROGRAM_VOLUME } from './manifest.js';
-
-/** How the Pods of a spec have the image pulled, and which; no image where they pull none that they could prove. */
-export interface Warming {
-  method: PullMethod;
-  image?: string;
-}
-
-/** Reads a Pod spec as one of a puller. A volume without a source, which is what an old API server keeps, warms nothing. */
-export function warmingOf(spec: Json): Warming {
-  const volume = records(spec['volumes']).find((v) => v['name'] === IMAGE_VOLUME);
-  const container = records(spec['containers']).find((c) => c['name'] === IMAGE_CONTAINER);
-  const method = volume === undefined && container !== undefined ? 'Container' : 'ImageVolume';
-  const image = method === 'Container' ? string(container?.['image']) : string(at(volume, 'image')['reference']);
-  return image === undefined ? { method } : { method, image };
-}
+import { at, record, records } from '../../../api/json.js';
+import { IMAGE_VOLUME, warmingOf } from '../../../api/puller-spec.js';
+import { PROGRAM_VOLUME } from './manifest.js';
 
 const HOST_FIELDS = [
   'hostNetwork',
