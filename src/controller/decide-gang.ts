@@ -8,6 +8,7 @@ import type { OptIn } from '../gangs/opt-in.js';
 import type { TemplateFacts } from '../gangs/pod-templates.js';
 import { templateFacts } from '../gangs/pod-templates.js';
 import type { Gang, PodSet } from '../gangs/shape.js';
+import type { TolerationLike } from '../placement/filters/taints.js';
 import { tolerates } from '../placement/filters/taints.js';
 import { affinityOf, assignedNames } from './gang-nodes.js';
 import type { FlavorView } from './gang-sources/kueue.js';
@@ -100,7 +101,7 @@ function targetOf(podSet: PodSet, snapshot: GangSnapshot): PrewarmTarget | undef
   if (own.length === 0) return undefined;
   const images = [...new Set([...own, ...(snapshot.operatorImages?.(podSet.name) ?? [])])].slice(0, MAX.images);
   const flavors = flavorsFor(podSet, facts, snapshot);
-  const tolerations = [...facts.tolerations, ...flavors.flatMap((f) => f.tolerations)].slice(0, MAX.tolerations);
+  const tolerations = tolerationsOf([...facts.tolerations, ...flavors.flatMap((f) => f.tolerations)]);
   // Pods may name secrets that cannot exist; the CRD does not, and kubelets pass over them.
   const secrets = facts.imagePullSecrets.filter((name) => DNS_SUBDOMAIN.test(name));
   return present<PrewarmTarget>({
@@ -112,6 +113,12 @@ function targetOf(podSet: PodSet, snapshot: GangSnapshot): PrewarmTarget | undef
     tolerations: tolerations.length === 0 ? undefined : (tolerations as PrewarmTarget['tolerations']),
     nodes: nodesOf(podSet, facts, { flavors, snapshot }),
   });
+}
+
+/** Each once. With more than there is room for every taint counts as tolerated: cutting them off would leave nodes out. */
+function tolerationsOf(all: readonly TolerationLike[]): TolerationLike[] {
+  const different = [...new Map(all.map((t) => [canonical(t), t])).values()];
+  return different.length > MAX.tolerations ? [{ operator: 'Exists' }] : different;
 }
 
 /** Exactly the nodes that were assigned, where they are known; else how many of those that every Pod may land on. */

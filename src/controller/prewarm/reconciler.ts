@@ -133,7 +133,10 @@ export class PrewarmReconciler {
   #platforms(prewarm: ImagePrewarm): string[] {
     const { caches, config } = this.#options;
     const { allow, exclude } = config().nodes;
-    const nodes = prewarm.spec.targets.flatMap((t) => candidates(t, caches.nodes.list(), { allow, exclude }).nodes);
+    const nodes = prewarm.spec.targets.flatMap((t) => {
+      const runtimeClass = caches.runtimeClasses.get(t.runtimeClassName ?? '');
+      return candidates(t, caches.nodes.list(), { allow, exclude, runtimeClass }).nodes;
+    });
     const platforms = [...new Set(nodes.map((n) => platformText(n.os, n.arch)))];
     return platforms.length === 1 ? platforms : [];
   }

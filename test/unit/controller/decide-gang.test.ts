@@ -170,6 +170,21 @@ describe('a gang that was let go', () => {
 });
 
 describe('what the CRD would refuse', () => {
+  const tolerating = (keys: readonly string[]) => {
+    const tolerations = keys.map((key) => ({ key, operator: 'Exists', effect: 'NoSchedule' }));
+    const template = { spec: { containers: [{ image: 'a' }], tolerations } };
+    return targetsOf(snapshot(workload({ spec: { podSets: [{ name: 'main', count: 1, template }] } })))[0]?.tolerations;
+  };
+  const keys = (n: number): string[] => Array.from({ length: n }, (_, i) => `k-${i}`);
+  const tolerated: [string, string[], number | object[]][] = [
+    ['as many tolerations as there is room for are kept', keys(32), 32],
+    ['one more tolerates every taint: without it nodes would be left out', keys(33), [{ operator: 'Exists' }]],
+    ['the same one many times counts once', Array.from({ length: 40 }, () => 'k'), 1],
+  ];
+  test.each(tolerated)('%s', (_title, of, want) => {
+    const got = tolerating(of);
+    expect(typeof want === 'number' ? got?.length : got).toEqual(want);
+  });
   test('pull secrets that cannot exist are left out: kubelets pass over them', () => {
     const template = {
       spec: { containers: [{ image: 'a' }], imagePullSecrets: [{ name: 'Not_Valid' }, { name: 'registry.example' }] },

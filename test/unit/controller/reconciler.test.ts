@@ -79,6 +79,7 @@ function ground({
       prewarms: { get: () => stored },
       namespaces: { get: () => ({ labels: namespaceLabels ?? {} }) },
       nodes: { list: () => [] },
+      runtimeClasses: { get: () => undefined },
     },
     views: {
       workloadOf: () => (stored.spec.gangRef === undefined ? undefined : cached),
