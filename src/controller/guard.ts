@@ -1,5 +1,4 @@
 import { KubeError } from '../kube/errors.js';
-import type { Clock } from '../observe/clock.js';
 
 /** An object as it was read: its key and the version that a write tests for. */
 export interface SeenObject {
@@ -9,7 +8,7 @@ export interface SeenObject {
 
 interface Mark {
   resourceVersion: string;
-  /** Epoch ms after which a write of which nothing was heard has either been done or never will be. */
+  /** Time after which a write of which nothing was heard has either been done or never will be. */
   until: number;
 }
 
@@ -23,16 +22,16 @@ function wasRefused(error: unknown): boolean {
 
 /** Writes that were begun, by key; each counts until the object shows another version than the one it was written over. */
 class Marks {
-  readonly #clock: Clock;
+  readonly #now: () => number;
   readonly #marks = new Map<string, Mark>();
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
+  constructor(now: () => number) {
+    this.#now = now;
   }
 
   has({ key, resourceVersion }: SeenObject): boolean {
     const mark = this.#marks.get(key);
-    return mark !== undefined && mark.resourceVersion === resourceVersion && this.#clock.now() < mark.until;
+    return mark !== undefined && mark.resourceVersion === resourceVersion && this.#now() < mark.until;
   }
 
   set({ key, resourceVersion }: SeenObject): void {
@@ -47,7 +46,7 @@ class Marks {
   failed(key: string, error: unknown): void {
     const mark = this.#marks.get(key);
     if (wasRefused(error)) this.#marks.delete(key);
-    else if (mark !== undefined) this.#marks.set(key, { ...mark, until: this.#clock.now() + IN_DOUBT_MS });
+    else if (mark !== undefined) this.#marks.set(key, { ...mark, until: this.#now() + IN_DOUBT_MS });
   }
 }
 
@@ -60,9 +59,10 @@ export class Guard {
   readonly #ready: Marks;
   readonly #moving: Marks;
 
-  constructor(clock: Clock) {
-    this.#ready = new Marks(clock);
-    this.#moving = new Marks(clock);
+  /** @param now milliseconds that never jump */
+  constructor(now: () => number) {
+    this.#ready = new Marks(now);
+    this.#moving = new Marks(now);
   }
 
   /** A check of the Workload is about to become Ready. */

@@ -46,6 +46,8 @@ export interface ManagerOptions {
   config: () => HarbingerConfig;
   events: EventRecorder;
   clock: Clock;
+  /** Milliseconds that never jump, whatever becomes of the machine's clock. */
+  monotonic: () => number;
   log: Log;
   metrics: Metrics;
   namespace: string;
@@ -95,12 +97,12 @@ export class Manager {
   };
 
   constructor(options: ManagerOptions) {
-    const { client, clock, log, metrics, namespace, config } = options;
+    const { client, clock, monotonic, log, metrics, namespace, config } = options;
     const withoutKueue = (): readonly string[] => config().gangs.withoutKueue;
     const caches = new Caches({ client, namespace, clock, log, metrics, discovery: options.discovery, withoutKueue });
     const views = new GangViews(caches);
     const actuator = new Actuator({ client, log, metrics, leading: options.leading, failpoint: options.failpoint });
-    const guard = new Guard(clock);
+    const guard = new Guard(monotonic);
     const failures = new VariantFailures({ clock, log, metrics, leading: options.leading });
     const nodeClasses = new NodeClassesReconciler({ client, caches, actuator, failures, config, clock, log, metrics, namespace });
     const facts = {
@@ -119,6 +121,7 @@ export class Manager {
     this.#failures = failures;
     this.#planner = new PlannerLoop({
       ...base,
+      monotonic,
       log,
       metrics: numbers,
       namespace,

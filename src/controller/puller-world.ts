@@ -13,7 +13,10 @@ import type { ReadRejection } from './puller-rejections.js';
 export interface PullerWorldOptions {
   caches: Caches;
   config: () => HarbingerConfig;
+  /** Epoch ms, as far as the machine knows. */
   now: () => number;
+  /** Milliseconds that never jump. */
+  monotonic: () => number;
   /** The DaemonSets of pullers, with our own writes that the cache does not show yet. */
   sets: () => PullerSet[];
   /** Harbinger's own. */
@@ -27,7 +30,11 @@ const REJECTION_MS = 15_000;
 /** Puts together what is known of pulls, with what only time tells: since when Pods are missing, and pulls that lost theirs. */
 export class PullerWorld {
   readonly #options: PullerWorldOptions;
-  #orphans: (Orphan & { seenAt: number })[] = [];
+  // All times kept here are of the clock that never jumps: one that was set forward by hours would end every wait at once, and what
+  // flows would be forgotten.
+  #orphans: (Omit<Orphan, 'leftMs'> & { until: number })[] = [];
+  /** Since when a Pod is known, by UID; lost at a restart, after which a pull keeps its place for longer. */
+  readonly #watched = new Map<string, number>();
   /** Since when a covered node has no Pod, by hash and node. */
   readonly #missing = new Map<string, number>();
   readonly #rejections = new Map<string, { at: number; note: string | undefined }>();
@@ -44,23 +51,25 @@ export class PullerWorld {
   /** @param refused why the API server refuses the sets of a puller, by hash */
   async look(refused: ReadonlyMap<string, string>): Promise<World> {
     const { caches, config, namespace } = this.#options;
-    const now = this.#options.now();
+    const now = this.#options.monotonic();
     const records = caches.prewarms
       .list()
       .flatMap((p) => p.status?.targets ?? [])
       .flatMap((t) => t.images);
-    // Those of the future are of a clock that was set back; kept, they would count until it has caught up.
-    this.#orphans = this.#orphans.filter((o) => o.seenAt <= now && now < o.until);
+    this.#orphans = this.#orphans.filter((o) => now < o.until);
     const sets = this.#options.sets().filter((s) => isOurs(s, namespace));
     this.#noteMissing(sets, now);
+    const pods = caches.pods.list();
+    this.#noteWatched(pods, now);
     const world = buildWorld({
       nodes: caches.nodes.list(),
       sets,
-      pods: caches.pods.list(),
-      orphans: this.#orphans,
+      pods,
+      orphans: this.#orphans.map((o) => ({ ...o, leftMs: o.until - now })),
       bytes: new Map(records.map((i) => [i.resolved ?? '', i.sizeBytes ?? 0])),
       rates: config().budgets,
-      now,
+      now: this.#options.now(),
+      watchedMs: (uid) => now - (this.#watched.get(uid) ?? now),
       namespace,
       missingForMs: (hash, node) => now - (this.#missing.get(`${hash}/${node}`) ?? now),
       refused,
@@ -70,15 +79,21 @@ export class PullerWorld {
     return world;
   }
 
+  #noteWatched(pods: readonly PullerPod[], now: number): void {
+    const uids = new Set(pods.map((p) => p.uid));
+    for (const uid of this.#watched.keys()) if (!uids.has(uid)) this.#watched.delete(uid);
+    for (const uid of uids) if (!this.#watched.has(uid)) this.#watched.set(uid, now);
+  }
+
   /** Lost at a restart, after which the wait merely begins anew. */
   #noteMissing(sets: readonly PullerSet[], now: number): void {
     const { caches } = this.#options;
     const hashes = new Map(sets.map((s) => [`${s.namespace}/${s.uid}`, s.hash]));
     const present = new Set(caches.pods.list().map((p) => `${hashes.get(`${p.namespace}/${p.ownerUid ?? ''}`) ?? ''}/${p.node}`));
     const covered = new Set(sets.flatMap((s) => s.nodes.map((n) => `${s.hash}/${n}`)));
-    for (const [key, since] of this.#missing) {
+    for (const key of this.#missing.keys()) {
       if (!present.has(key) && !covered.has(key)) this.#uncovered(key, now);
-      if (present.has(key) || !covered.has(key) || since > now) this.#missing.delete(key);
+      if (present.has(key) || !covered.has(key)) this.#missing.delete(key);
     }
     for (const key of covered) if (!present.has(key) && !this.#missing.has(key)) this.#missing.set(key, now);
   }
@@ -87,7 +102,7 @@ export class PullerWorld {
   #uncovered(key: string, now: number): void {
     const [hash = '', node = ''] = key.split('/');
     const puller = this.#pullers.get(hash);
-    if (puller !== undefined) this.#orphans.push({ seenAt: now, hash, node, puller, until: now + POD_GRACE_MS });
+    if (puller !== undefined) this.#orphans.push({ hash, node, puller, until: now + POD_GRACE_MS });
   }
 
   /** What the DaemonSet controller complains about: followed in our own namespace, asked for in those of tenants once Pods are overdue. */
@@ -107,7 +122,7 @@ export class PullerWorld {
     if (!this.#isOverdue(set, now)) return undefined;
     const key = `${set.namespace}/${set.name}`;
     const last = this.#rejections.get(key);
-    if (last !== undefined && last.at <= now && now - last.at < REJECTION_MS) return last.note;
+    if (last !== undefined && now - last.at < REJECTION_MS) return last.note;
     const note = await this.#options.readRejection(set);
     this.#rejections.set(key, { at: now, note });
     return note;
@@ -125,9 +140,10 @@ export class PullerWorld {
     // A tenant can label Pods as it likes; they count in the namespace only in which the puller stands.
     if (puller === undefined || node === undefined || pod.namespace !== (puller.tenant?.namespace ?? namespace)) return;
     const deadlineMs = pullDeadlineMs(puller.bytes, config().budgets);
-    const now = this.#options.now();
-    const state = pullState(puller, { ...pod, deleting: false }, node, { now, deadlineMs });
-    if (state.inFlight)
-      this.#orphans.push({ seenAt: now, hash: pod.hash, node: pod.node, puller, until: pod.createdAt + deadlineMs });
+    const now = this.#options.monotonic();
+    const at = { now: this.#options.now(), deadlineMs, watchedMs: now - (this.#watched.get(pod.uid) ?? now) };
+    if (!pullState(puller, { ...pod, deleting: false }, node, at).inFlight) return;
+    const ranMs = Math.min(Math.max(0, at.now - pod.createdAt), at.watchedMs);
+    this.#orphans.push({ hash: pod.hash, node: pod.node, puller, until: now + deadlineMs - ranMs });
   }
 }

@@ -8,7 +8,7 @@ interface Mark {
   set: PullerSet;
   /** Absent while nobody knows whether the write was done; whether or not, a later version tells. */
   resourceVersion?: string;
-  /** Epoch ms after which the write has either been done and seen or never will be. */
+  /** Time after which the write has either been done and seen or never will be. */
   until: number;
 }
 
@@ -24,6 +24,7 @@ export class WrittenSets {
   readonly #now: () => number;
   readonly #marks = new Map<string, Mark>();
 
+  /** @param now milliseconds that never jump */
   constructor(now: () => number) {
     this.#now = now;
   }
@@ -73,9 +74,7 @@ export class WrittenSets {
   }
 
   #isOver({ resourceVersion, set, until }: Mark, cached: PullerSet | undefined): boolean {
-    const now = this.#now();
-    // A clock that was set back must not keep a mark until it has caught up.
-    if (now >= until || until - now > IN_DOUBT_MS) return true;
+    if (this.#now() >= until) return true;
     if (cached === undefined) return false;
     if (resourceVersion !== undefined) return isAtLeast(cached.resourceVersion, resourceVersion);
     return set.nodes.every((n) => cached.nodes.includes(n));

@@ -72,16 +72,16 @@ const failed = (reason: FailureReason, message: string, inFlight = false): PullS
  * Where `puller` stands on a node, judged only by what node and kubelet said (promise P4).
  * Warm = a Pod of the puller on this very node, its volume pinned to the digest, container running and past the startup probe
  * (which looks into the mount), node Ready and not younger than the Pod. Everything else is not warm.
- * @param deadlineMs after which a pull counts as stuck
+ * @param at `deadlineMs` after which a pull counts as stuck; `watchedMs` for which this process has known the Pod, by a clock that never jumps
  */
 export function pullState(
   puller: Puller,
   pod: PullerPod,
   node: NodeFacts | undefined,
-  at: { now: number; deadlineMs: number },
+  at: { now: number; deadlineMs: number; watchedMs?: number | undefined },
 ): PullState {
   const age = Math.max(0, at.now - pod.createdAt);
-  const mayFlow = pod.container?.hasRun !== true && age < at.deadlineMs;
+  const mayFlow = pod.container?.hasRun !== true && watched(age, at.watchedMs) < at.deadlineMs;
   const bad = problemOfNode(pod, node, mayFlow) ?? problemOfPod(puller, pod);
   if (bad !== undefined) return bad;
   const { container } = pod;
@@ -90,9 +90,12 @@ export function pullState(
     return failed(classifyPullError(reason, message), message === '' ? reason : message);
   }
   if (container?.runningSince !== undefined) return runningState(pod, container, container.runningSince);
-  if (age >= at.deadlineMs) return failed('TimedOut', `the pull has not ended after ${formatDuration(age)}`);
+  if (age >= at.deadlineMs) return failed('TimedOut', `the pull has not ended after ${formatDuration(age)}`, mayFlow);
   return { state: 'pulling', inFlight: mayFlow, since: pod.createdAt };
 }
+
+/** Clocks of this process and of the API server may be hours apart: a pull is as old as it was also watched for. */
+const watched = (age: number, watchedMs = age): number => Math.min(age, watchedMs);
 
 /** A kubelet that is at work, or about to be: one that begins too many pulls a second puts this one off, and says so as an error. */
 function isProgress({ reason, message }: { reason: string; message: string }): boolean {

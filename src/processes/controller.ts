@@ -53,6 +53,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     config: () => settings.current,
     events,
     clock,
+    monotonic: () => performance.now(),
     log,
     metrics,
     namespace: options.namespace,

@@ -52,8 +52,7 @@ const freeze: Fault = (ground) => {
 const clockJump: Fault = (ground) => {
   const host = leader(ground)?.host;
   if (host === undefined) return false;
-  // Forward by less than the shortest deadline of a pull: beyond it every pull looks stuck and its place is given away.
-  host.skewMs = ground.random.pick([-3_600_000, -100_000, -20_000, 20_000, 60_000]) ?? 0;
+  host.skewMs = ground.random.pick([-3_600_000, -100_000, -20_000, 20_000, 60_000, 600_000, 3 * 3_600_000]) ?? 0;
   ground.world.timeline.after(ground.random.int(5_000, 90_000), () => (host.skewMs = 0));
   return true;
 };

@@ -132,6 +132,7 @@ export class Controller extends Replica {
       config,
       events: new EventRecorder({ client, controller: 'harbinger.dev/controller', instance: name, clock, log, metrics }),
       clock,
+      monotonic: host.monotonic,
       log,
       metrics,
       namespace: SYSTEM,

@@ -12,7 +12,7 @@ describe.each(['a check that becomes Ready', 'a record that changes'])('the mark
   let mark: { begin: () => void; fail: (error: unknown) => void; forget: () => void; stands: (at: typeof OLD) => boolean };
   beforeEach(() => {
     now = 0;
-    const guard = new Guard({ now: () => now, setTimeout: () => ({ cancel: () => undefined }) });
+    const guard = new Guard(() => now);
     mark =
       which === 'a check that becomes Ready'
         ? {

@@ -144,6 +144,7 @@ async function lead(
     config: defaultConfig,
     events,
     clock,
+    monotonic: () => clock.now(),
     log,
     metrics,
     namespace: 'harbinger-system',

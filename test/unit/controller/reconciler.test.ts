@@ -64,7 +64,7 @@ function ground({
   const moving = object ?? prewarm({ targets: recorded() }, { gangRef: GANG_REF });
   const stored = { ...moving, metadata: { ...moving.metadata, uid: 'p-uid', resourceVersion: '5' } };
   const [clock, actions] = [new FakeClock(T0), [] as Action[]];
-  const guard = new Guard(clock);
+  const guard = new Guard(() => clock.now());
   const plan = {
     signature: signatureOf(stored),
     generation: stored.metadata.generation,

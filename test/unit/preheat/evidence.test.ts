@@ -185,6 +185,14 @@ describe('proof of warm (P4)', () => {
     });
   });
 
+  test('a clock that is hours ahead takes a pull for stuck, and its place in the limits stays taken', () => {
+    const fresh = pod({ container: waiting('ContainerCreating') });
+    const hoursAhead = { now: T0 + 3 * 3_600_000, deadlineMs: 600_000 };
+    const stateOf = (watchedMs: number) => pullState(puller(), fresh, node('n1'), { ...hoursAhead, watchedMs });
+    expect(stateOf(599_999)).toMatchObject({ state: 'failed', reason: 'TimedOut', inFlight: true });
+    expect(stateOf(600_000)).toMatchObject({ state: 'failed', reason: 'TimedOut', inFlight: false });
+  });
+
   test('a clock that went back keeps a pull a pull', () => {
     expect(
       pullState(puller(), pod({ container: waiting('ContainerCreating') }), node('n1'), { now: T0 - 1e9, deadlineMs: 1 }).state,

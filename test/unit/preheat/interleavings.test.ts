@@ -42,6 +42,8 @@ class Model {
   prewarms: PlannedPrewarm[] = [];
   last: Plan | undefined;
   most = 0;
+  /** How far the clock of the controller's machine is ahead. */
+  skewMs = 0;
   #version = 1;
   #count = 0;
   #cachedSets = new Map<string, PullerSet>();
@@ -83,7 +85,8 @@ class Model {
     this.#world = new PullerWorld({
       caches: caches as unknown as Caches,
       config: () => ({ budgets: RATES }) as never,
-      now: () => this.now,
+      now: () => this.now + this.skewMs,
+      monotonic: () => this.now,
       sets: () => this.#written.seen([...this.#cachedSets.values()]),
       namespace: SYSTEM,
       readRejection: () => Promise.resolve(undefined),
@@ -235,6 +238,7 @@ type Event =
   | { do: 'deliver' | 'sync' | 'flap' | 'removePod'; at: number }
   | { do: 'finish'; at: number; well: boolean }
   | { do: 'pass'; seconds: number }
+  | { do: 'jump'; hours: number }
   | { do: 'wish'; wish: Wish };
 
 const wish = fc.record<Wish>({
@@ -252,6 +256,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 2, arbitrary: fc.integer({ min: 1, max: 40 }).map((seconds): Event => ({ do: 'pass', seconds })) },
   { weight: 2, arbitrary: wish.map((w): Event => ({ do: 'wish', wish: w })) },
   { weight: 1, arbitrary: index.map((at): Event => ({ do: 'unwish', at })) },
+  { weight: 1, arbitrary: fc.constantFrom(-3, 0, 3).map((hours): Event => ({ do: 'jump', hours })) },
   { weight: 1, arbitrary: index.map((at): Event => ({ do: 'flap', at })) },
   { weight: 1, arbitrary: index.map((at): Event => ({ do: 'removePod', at })) },
   { weight: 1, arbitrary: fc.constant<Event>({ do: 'restart' }) },
@@ -279,6 +284,9 @@ function befall(model: Model, what: Exclude<Event, { do: 'plan' | 'restart' | 'w
       return model.finish(what.at, what.well);
     case 'flap':
       return model.flap(what.at);
+    case 'jump':
+      model.skewMs = what.hours * 3_600_000;
+      return;
     case 'pass':
       // Within the grace for Pods their events arrive; a longer silence of a watch ends in a list.
       model.deliver(Number.POSITIVE_INFINITY);
@@ -298,7 +306,7 @@ const limits = fc.record({
   maxPullingNodesPerRegistry: fc.integer({ min: 1, max: 4 }),
 });
 
-test('in any order of plans, Pods, deletions, failures, flaps and restarts no more nodes pull than the limits allow, and none twice at once', async () => {
+test('in any order of plans, Pods, deletions, failures, flaps, restarts and jumps of the clock no more nodes pull than the limits allow, and none twice at once', async () => {
   await fc.assert(
     fc.asyncProperty(limits, fc.array(event, { minLength: 30, maxLength: 120 }), async (l, events) => {
       unknowable = false;
@@ -323,6 +331,7 @@ test('when nothing stands in the way any more, every gang is warm in the end', a
       const model = new Model(l);
       for (const [step, what] of events.entries()) await happen(model, what, step);
       for (const name of NODES) model.ready.set(name, true);
+      model.skewMs = 0;
       model.prewarms = model.prewarms.map((p) => ({
         ...p,
         targets: p.targets.map((t) => ({

@@ -35,6 +35,7 @@ const stateOf = (change: Partial<WorldInput> = {}, at = 'n1'): PullState | undef
     bytes: new Map(),
     rates: RATES,
     now: T0 + 60_000,
+    watchedMs: () => Number.POSITIVE_INFINITY,
     missingForMs: () => 0,
     rejections: new Map(),
     refused: new Map(),
@@ -73,17 +74,17 @@ describe('where an image stands', () => {
     ['the set goes: its Pods count, its list does not', { sets: [set({ deleting: true })] }, undefined],
     [
       'a pull without a Pod',
-      { sets: [], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), until: T0 + 60_001 }] },
+      { sets: [], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), leftMs: 1 }] },
       { state: 'absent', inFlight: true },
     ],
     [
       'a pull without a Pod, long ago',
-      { sets: [], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), until: T0 + 60_000 }] },
+      { sets: [], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), leftMs: 0 }] },
       undefined,
     ],
     [
       'what a Pod proves counts more than a pull without one',
-      { pods: [pod()], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), until: T0 + 1e9 }] },
+      { pods: [pod()], orphans: [{ hash: puller().hash, node: 'n1', puller: puller(), leftMs: 1e9 }] },
       { state: 'warm', inFlight: false },
     ],
   ];
