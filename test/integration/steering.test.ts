@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Raw } from '../cluster/client.js';
 import { Cluster } from '../cluster/cluster.js';
+import type { Harbinger } from '../cluster/harbinger.js';
 import { notYet, until } from '../cluster/until.js';
+import { gang, NS, prewarm, prewarmOf, pullersOf, pushImage, pushPuller, ready, runningPods } from './controller/ground.js';
 import type { PaperNode } from './nodes-on-paper.js';
 import { paperNodes } from './nodes-on-paper.js';
 import { namespace, policy, pushPair, untilOutcome } from './webhook/ground.js';
@@ -11,6 +13,93 @@ const WARM = 10;
 const PODS = 8;
 const IMAGE_BYTES = 40e9;
 const OUTPUTS = ['Digest', 'TagAndDigest', 'Tag'] as const;
+
+const FAKES = ['fake-1', 'fake-2', 'fake-3', 'fake-4', 'fake-5'];
+/** Those that are warmed, as they come first by name; each runs something, for which the scheduler likes the others more. */
+const BUSY = ['fake-1', 'fake-2'];
+
+/** What `nodes.steer` adds: images of some hundred kB are nothing to the scheduler's own preference for nodes that have them. */
+describe('on the real scheduler, a gang that was warmed on the two of five nodes that are busy', () => {
+  let cluster: Cluster;
+  let harbinger: Harbinger;
+
+  beforeAll(async () => {
+    cluster = await Cluster.start({ name: 'it-steer', nodes: { fake: FAKES.length }, say: () => undefined });
+    await cluster.client.apply(namespace(NS));
+    harbinger = await cluster.installHarbinger({ pullerImage: await pushPuller(cluster) });
+    const bystander = await pushImage(cluster, 'bystander');
+    const resources = { requests: { cpu: '3' } };
+    for (const nodeName of BUSY)
+      await cluster.client.create({
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name: `on-${nodeName}`, namespace: NS },
+        spec: { nodeName, containers: [{ name: 'c', image: bystander.image, command: ['/pause', 'sleep', '3600'], resources }] },
+      });
+  }, 200_000);
+  afterAll(async () => cluster?.stop());
+
+  async function steer(value: 'Off' | 'Preferred'): Promise<void> {
+    const [webhook] = harbinger.webhooks;
+    const changes = (): number => webhook?.logs().split('configuration changed').length ?? 0;
+    const before = changes();
+    harbinger.writeConfig({ nodes: { steer: value } });
+    await until('the new configuration', () => changes() > before || notYet(before));
+  }
+
+  /** Runs a gang that was warm before it began; returns its Pods. */
+  async function run(name: string): Promise<Raw[]> {
+    const { image, resolved } = await pushImage(cluster, name);
+    const job = gang(name, image, { pods: 2, cpu: '4', jobAnnotations: prewarm(), annotations: prewarm() });
+    await cluster.client.create({ ...job, metadata: { ...job.metadata, labels: {} } });
+    await prewarmOf(cluster, name, ready);
+    const warm = (await pullersOf(cluster, resolved)).map((p) => p['spec'].nodeName as string);
+    expect(warm.sort()).toEqual(BUSY);
+    await cluster.client.patch('batch/v1/Job', `${NS}/${name}`, { spec: { suspend: false } });
+    const pods = await runningPods(cluster, name, 2);
+    expect(pods.map((p) => p['spec'].containers[0].image as string)).toEqual([resolved, resolved]);
+    await cluster.client.delete('batch/v1/Job', `${NS}/${name}`, { propagationPolicy: 'Foreground' });
+    await cluster.client.untilGone('batch/v1/Job', `${NS}/${name}`);
+    return pods;
+  }
+  const nodesOf = (pods: readonly Raw[]): string[] => pods.map((p) => p['spec'].nodeName as string).sort();
+  const term = [
+    {
+      weight: 100,
+      preference: { matchExpressions: [{ key: 'kubernetes.io/hostname', operator: 'In', values: BUSY }] },
+    },
+  ];
+  const affinities = (pods: readonly Raw[]): unknown[] =>
+    pods.map((p) => p['spec'].affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution);
+
+  test('lands elsewhere with steer Off, whose Pods prefer nothing', async () => {
+    const pods = await run('off');
+    expect(affinities(pods)).toEqual([undefined, undefined]);
+    expect(nodesOf(pods).filter((n) => BUSY.includes(n))).toEqual([]);
+  }, 60_000);
+
+  test('lands where it is warm once steer is set to Preferred, without a restart', async () => {
+    await steer('Preferred');
+    const pods = await run('preferred');
+    expect(affinities(pods)).toEqual([term, term]);
+    expect(nodesOf(pods)).toEqual(BUSY);
+  }, 60_000);
+
+  test('lands there from the first Pod on after a restart of the webhook', async () => {
+    await harbinger.webhooks[0]?.restart();
+    await harbinger.webhooks[0]?.untilReady();
+    const pods = await run('restarted');
+    expect(affinities(pods)).toEqual([term, term]);
+    expect(nodesOf(pods)).toEqual(BUSY);
+  }, 60_000);
+
+  test('lands elsewhere again once steer is Off', async () => {
+    await steer('Off');
+    const pods = await run('off-again');
+    expect(affinities(pods)).toEqual([undefined, undefined]);
+    expect(nodesOf(pods).filter((n) => BUSY.includes(n))).toEqual([]);
+  }, 60_000);
+});
 
 /**
  * Why `Digest` is the default form: the scheduler compares the text in the Pod with the names that nodes report. The warm nodes
