@@ -203,13 +203,9 @@ export const imagePrewarmStatus = z
                 source: z.string().meta({ description: 'The image as the Pod template names it.' }),
                 resolved: z.string().optional().meta({ description: 'What Pods of the gang are given: repository@digest.' }),
                 digest: z.string().optional().meta({ description: 'Digest of the source manifest or index.' }),
-                sizeBytes: z
-                  .int()
-                  .min(0)
-                  .optional()
-                  .meta({
-                    description: 'Compressed bytes of one platform; absent where the registry shows the image to nodes only.',
-                  }),
+                sizeBytes: z.int().min(0).optional().meta({
+                  description: 'Compressed bytes of one platform; absent where the registry shows the image to nodes only.',
+                }),
                 outcome: z
                   .enum(OUTCOMES)
                   .optional()

@@ -116,10 +116,13 @@ function setTimes(
   if (begun) status.startTime ??= formatTime(now);
 }
 
-/** Whether nothing may pull now, by what the gang is allowed or by what others take of the budgets. */
+/** What a prewarm does to itself: these waits are its own time. All others are for what others take of nodes and budgets. */
+const OWN_WAITS: ReadonlySet<string> = new Set(['ramp', 'failure']);
+
+/** Whether nothing may pull now, by what the gang is allowed or by what others take of nodes and budgets. */
 function isPaused({ why }: Lifecycle, progress: PrewarmSnapshot['progress']): boolean {
   if (why !== undefined) return why !== 'DeadlineExceeded';
-  return progress?.pulling === 0 && (progress.waitsFor === 'cluster' || progress.waitsFor === 'registry');
+  return progress?.pulling === 0 && progress.waitsFor !== undefined && !OWN_WAITS.has(progress.waitsFor);
 }
 
 function conditionsOf(

@@ -11,20 +11,19 @@ const GATES = 'kueue.x-k8s.io/admission-gated-by';
 const OURS = 'harbinger.dev/image-prewarm';
 
 const condition = (type: string): object => ({ type, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' });
-const workload = (name: string, status: object, annotations: Record<string, string> = {}, kind = 'Job'): RawWorkload =>
-  ({
-    apiVersion: 'kueue.x-k8s.io/v1beta2',
-    kind: 'Workload',
-    metadata: {
-      name: `job-${name}-1a2b3`,
-      namespace: 'team',
-      annotations,
-      ownerReferences: [
-        { apiVersion: kind === 'Job' ? 'batch/v1' : 'kubeflow.org/v1', kind, name, uid: `uid-${name}`, controller: true },
-      ],
-    },
-    status,
-  });
+const workload = (name: string, status: object, annotations: Record<string, string> = {}, kind = 'Job'): RawWorkload => ({
+  apiVersion: 'kueue.x-k8s.io/v1beta2',
+  kind: 'Workload',
+  metadata: {
+    name: `job-${name}-1a2b3`,
+    namespace: 'team',
+    annotations,
+    ownerReferences: [
+      { apiVersion: kind === 'Job' ? 'batch/v1' : 'kubeflow.org/v1', kind, name, uid: `uid-${name}`, controller: true },
+    ],
+  },
+  status,
+});
 const pending = (name: string, state = 'Pending'): object => ({ admissionChecks: [{ name, state, message: '1/2 nodes warm' }] });
 const heldStatus = { conditions: [condition('QuotaReserved')], admission: { clusterQueue: 'gang' }, ...pending('images') };
 const checks = new Set(['images']);

@@ -24,7 +24,7 @@ class Api implements WatchPort {
     const items = resource.plural === 'jobsets' ? [jobSet()] : [];
     return Promise.resolve({ items: items as unknown as T[], resourceVersion: '1' });
   }
-  // eslint-disable-next-line @typescript-eslint/require-await, require-yield
+  // eslint-disable-next-line @typescript-eslint/require-await, require-yield -- a watch of which nothing comes
   async *watch(): AsyncGenerator<never> {
     return;
   }

@@ -52,13 +52,25 @@ describe('the time that a prewarm may take', () => {
     ).status;
   const pause = (why: NonNullable<DecideContext['lifecycle']['why']>) => ({ lifecycle: { mayPull: false, keep: true, why } });
   const idle = { progress: progress({ warm: 1, pending: 2 }) };
-  const rows: [string, Partial<PrewarmSnapshot>, Partial<DecideContext>, boolean][] = [
+  type Row = [string, Partial<PrewarmSnapshot>, Partial<DecideContext>, boolean];
+  const rows: Row[] = [
     ['positive control: it goes on while nodes pull', {}, {}, true],
     ['suspended', idle, pause('Suspended'), false],
     ['pushed back in the queue', idle, pause('QueuePosition'), false],
     ['admitted cold, and so not ours any more', idle, pause('Finished'), false],
     ['starved by other gangs', { progress: progress({ warm: 1, pending: 2, waitsFor: 'cluster' }) }, {}, false],
-    ['starved by other gangs of the registry', { progress: progress({ warm: 1, pending: 2, waitsFor: 'registry' }) }, {}, false],
+    ...(['registry', 'namespace', 'bytes', 'node', 'busy'] as const).map((waitsFor): Row => [
+      `starved by what others take: ${waitsFor}`,
+      { progress: progress({ warm: 1, pending: 2, waitsFor }) },
+      {},
+      false,
+    ]),
+    [
+      'negative twin: its own slow start is its own time',
+      { progress: progress({ warm: 1, pending: 2, waitsFor: 'ramp' }) },
+      {},
+      true,
+    ],
     [
       'negative twin: its own failures are its own time',
       { progress: progress({ warm: 1, failed: 1, pending: 1, waitsFor: 'failure', failures: [failure('PullFailed')] }) },
