@@ -90,9 +90,19 @@ export function pullState(
     return failed(classifyPullError(reason, message), message === '' ? reason : message);
   }
   if (container?.runningSince !== undefined) return runningState(pod, container, container.runningSince);
-  if (age >= at.deadlineMs) return failed('TimedOut', `the pull has not ended after ${formatDuration(age)}`, mayFlow);
+  if (age >= at.deadlineMs) {
+    const slow = container?.hasRun !== true && watched(age, at.watchedMs) < at.deadlineMs * HANGS_AFTER;
+    return failed('TimedOut', `the pull has not ended after ${formatDuration(age)}`, slow);
+  }
   return { state: 'pulling', inFlight: mayFlow, since: pod.createdAt };
 }
+
+/**
+ * A Pod that still waits on a Ready node has a pull that is slow, not over: runtimes give up by themselves on one that makes no
+ * progress. Where the registry is the bottleneck all pulls are late together, and more of them would only make it worse. After this
+ * many deadlines it is a runtime that hangs for good, and others get its place.
+ */
+const HANGS_AFTER = 3;
 
 /** Clocks of this process and of the API server may be hours apart: a pull is as old as it was also watched for. */
 const watched = (age: number, watchedMs = age): number => Math.min(age, watchedMs);

@@ -172,25 +172,30 @@ describe('proof of warm (P4)', () => {
     expect(pullState(puller(), aPod, aNode, at)).toMatchObject(expected);
   });
 
-  test('a pull without an end counts as stuck after its deadline, and as in flight no more', () => {
+  test('a pull without an end fails at its deadline and keeps its place in the limits until it must hang', () => {
     const stuck = pod({ container: waiting('ContainerCreating') });
     expect(pullState(puller(), stuck, node('n1'), { now: T0 + 599_999, deadlineMs: 600_000 })).toMatchObject({
       state: 'pulling',
       inFlight: true,
     });
-    expect(pullState(puller(), stuck, node('n1'), { now: T0 + 600_000, deadlineMs: 600_000 })).toMatchObject({
-      state: 'failed',
-      inFlight: false,
-      reason: 'TimedOut',
-    });
+    for (const [age, inFlight] of [
+      [600_000, true],
+      [1_799_999, true],
+      [1_800_000, false],
+    ] as const)
+      expect(pullState(puller(), stuck, node('n1'), { now: T0 + age, deadlineMs: 600_000 })).toMatchObject({
+        state: 'failed',
+        inFlight,
+        reason: 'TimedOut',
+      });
   });
 
   test('a clock that is hours ahead takes a pull for stuck, and its place in the limits stays taken', () => {
     const fresh = pod({ container: waiting('ContainerCreating') });
     const hoursAhead = { now: T0 + 3 * 3_600_000, deadlineMs: 600_000 };
     const stateOf = (watchedMs: number) => pullState(puller(), fresh, node('n1'), { ...hoursAhead, watchedMs });
-    expect(stateOf(599_999)).toMatchObject({ state: 'failed', reason: 'TimedOut', inFlight: true });
-    expect(stateOf(600_000)).toMatchObject({ state: 'failed', reason: 'TimedOut', inFlight: false });
+    expect(stateOf(1_799_999)).toMatchObject({ state: 'failed', reason: 'TimedOut', inFlight: true });
+    expect(stateOf(1_800_000)).toMatchObject({ state: 'failed', reason: 'TimedOut', inFlight: false });
   });
 
   test('a clock that went back keeps a pull a pull', () => {
