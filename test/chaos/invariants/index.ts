@@ -2,6 +2,7 @@ export type { Change, History, ImageTruth, Period, PullTruth, Raw, Violation } f
 export { uniformGangs } from './uniform.js';
 export { provenWarm } from './warm.js';
 export { boundedHolds, holdsOf } from './holds.js';
+export { boundedGates } from './gates.js';
 export { withinBudgets } from './budgets.js';
 export { outcomeOf, settled } from './settled.js';
 export { noSecrets } from './secrets.js';

@@ -9,6 +9,7 @@ export const RELEASE_CAUSES = [
   'Hopeless',
   'OptedOut',
   'QuotaReservedCold',
+  'SwitchedOff',
   'Watchdog',
 ] as const;
 export type ReleaseCause = (typeof RELEASE_CAUSES)[number];

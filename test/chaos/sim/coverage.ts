@@ -2,7 +2,6 @@ import { ACTION_TYPES } from '../../../src/controller/actions.js';
 import type { ReleaseCause } from '../invariants/releases.js';
 import { RELEASE_CAUSES } from '../invariants/releases.js';
 import { FAULTS } from './faults.js';
-import { UNREACHED } from './unreached.js';
 import type { Verdict } from './verdict.js';
 
 /** How often everything happened over all seeds. */
@@ -22,7 +21,7 @@ const OFTEN = 20;
 const EVENTS_PER_SEED = 30;
 
 export function coverageOf(verdicts: readonly Verdict[]): Coverage {
-  const points = ACTION_TYPES.filter((t) => !UNREACHED.has(t)).flatMap((t) => [`crash before:${t}`, `crash after:${t}`]);
+  const points = ACTION_TYPES.flatMap((t) => [`crash before:${t}`, `crash after:${t}`]);
   const faults = Object.fromEntries([...Object.keys(FAULTS), ...points].map((kind) => [kind, 0]));
   const wishes: Record<string, number> = {};
   const releases = Object.fromEntries(RELEASE_CAUSES.map((c) => [c, 0])) as Record<ReleaseCause, number>;

@@ -1,3 +1,4 @@
+import type { HarbingerConfig } from '../../../src/config/schema.js';
 import type { Raw } from '../invariants/history.js';
 import { reservedAt } from '../invariants/read.js';
 import type { CallFault } from './client.js';
@@ -21,6 +22,8 @@ export interface Ground {
   kueue: Kueue;
   /** Calls to the API server are troubled until a time. */
   trouble: { until: number; fault: CallFault | undefined; share: number };
+  /** In which mode Harbinger is. */
+  setting: { mode: HarbingerConfig['mode'] };
 }
 
 /** Does one fault; false where there was nothing that it could hit. */
@@ -185,6 +188,20 @@ const absentKinds: Fault = ({ world, random }) => {
   return true;
 };
 
+/** Replicas read their file at different moments. */
+export function switchMode({ world, random, controllers, setting }: Ground, mode: HarbingerConfig['mode']): void {
+  setting.mode = mode;
+  for (const controller of controllers) world.timeline.after(random.int(0, 3_000), () => controller.reconsider());
+}
+
+const otherMode: Fault = (ground) => {
+  const { world, random, setting } = ground;
+  if (setting.mode !== 'On') return false;
+  switchMode(ground, random.pick(['Off', 'Observe'] as const) ?? 'Off');
+  world.timeline.after(random.int(5_000, 60_000), () => switchMode(ground, 'On'));
+  return true;
+};
+
 /** Every kind of fault beside crashes at failpoints; each has to hit often enough over all seeds. */
 export const FAULTS: Readonly<Record<string, Fault>> = {
   'controller crashes': crash,
@@ -221,4 +238,5 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   'ImagePrewarm deleted by hand': deletePrewarm,
   'stamp edited by hand': wipeStatus,
   'kinds not served': absentKinds,
+  'mode switched': otherMode,
 };

@@ -1,7 +1,7 @@
 import { at, stringMap } from '../../../src/api/json.js';
 import type { HarbingerConfig } from '../../../src/config/schema.js';
 import type { Change, ImageTruth, Period, PullTruth, Raw, Violation } from '../invariants/index.js';
-import { boundedHolds, noSecrets, provenWarm, settled, uniformGangs, withinBudgets } from '../invariants/index.js';
+import { boundedGates, boundedHolds, noSecrets, provenWarm, settled, uniformGangs, withinBudgets } from '../invariants/index.js';
 import { livesOf } from '../invariants/history.js';
 import { controllerUidOf } from '../invariants/read.js';
 import { CHECK } from './models/world.js';
@@ -46,6 +46,13 @@ export function judge(evidence: Evidence): Violation[] {
       unstampedHoldMs: config.budgets.unstampedHoldSeconds * 1000,
       boundMs: LATE_MS,
       asked: (workload, time) => wishes.asked(workload, time),
+    }),
+    ...boundedGates({
+      history,
+      until,
+      gatedMs: config.holds.gatedSeconds * 1000,
+      boundMs: LATE_MS,
+      asked: (workload, { from, to }) => wishes.asked(workload, to, to - from),
     }),
     ...withinBudgets(pulls, config.budgets),
     ...settled({ objects, now: until, checks, optedIn: (w) => wishes.asked(w, until, 0) !== undefined }),

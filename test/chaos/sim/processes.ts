@@ -34,6 +34,7 @@ interface Life {
   host: Host;
   client: SimClient;
   lease: Lease | undefined;
+  manager: Manager | undefined;
   startedAt: number;
 }
 
@@ -58,7 +59,7 @@ abstract class Replica {
     const { world, name, fault } = this.seat;
     const host = new Host(name, world.timeline);
     const client = new SimClient({ ...world, host, random: world.random.fork(), fault });
-    this.life = { host, client, lease: undefined, startedAt: world.timeline.now };
+    this.life = { host, client, lease: undefined, manager: undefined, startedAt: world.timeline.now };
     this.run(this.life);
   }
 
@@ -108,6 +109,12 @@ export class Controller extends Replica {
     return this.life === undefined || this.life.host.frozen ? undefined : this.life.startedAt;
   }
 
+  /** It has read another configuration. */
+  reconsider(): void {
+    const { life } = this;
+    life?.host.enter(() => life.manager?.reconsider());
+  }
+
   protected override run(life: Life): void {
     const { world, name, config } = this.seat;
     const { host, client } = life;
@@ -140,6 +147,7 @@ export class Controller extends Replica {
       leading: () => lease.held,
       failpoint: (at) => this.#failpoint(at, life),
     });
+    life.manager = manager;
     manager.follow();
     void lease.run(new AbortController().signal, {
       onStarted: () => void manager.lead(),
@@ -177,7 +185,7 @@ export class Webhook extends Replica {
     const watchdog = new Watchdog({
       client,
       lease,
-      gatedMs: () => undefined,
+      gatedMs: () => config().holds.gatedSeconds * 1000,
       monotonic: host.monotonic,
       unstampedHoldMs: () => config().budgets.unstampedHoldSeconds * 1000,
       clock,

@@ -8,7 +8,7 @@ import { outcomeOf, releasesOf } from '../invariants/index.js';
 import type { ReleaseCause } from '../invariants/releases.js';
 import type { CallFault } from './client.js';
 import type { Ground } from './faults.js';
-import { FAULTS } from './faults.js';
+import { FAULTS, switchMode } from './faults.js';
 import { judge, unfinished } from './judge.js';
 import { jobs } from './models/jobs.js';
 import { Kueue } from './models/kueue.js';
@@ -58,6 +58,7 @@ const REST_MS = 200_000;
 
 export const CONFIG: HarbingerConfig = {
   ...defaultConfig(),
+  holds: { ...defaultConfig().holds, gatedJobs: 'On', gatedSeconds: 60 },
   budgets: {
     ...defaultConfig().budgets,
     maxPullingNodes: 4,
@@ -171,13 +172,15 @@ class Simulation {
     garbageCollector(world);
     jobs(world);
     const trouble: Ground['trouble'] = { until: 0, fault: undefined, share: 0 };
-    const seat = (name: string) => ({ world, name, config: () => CONFIG, fault: () => this.#troubleOf(trouble), log: this.#log });
+    const setting: Ground['setting'] = { mode: 'On' };
+    const config = (): HarbingerConfig => ({ ...CONFIG, ...setting });
+    const seat = (name: string) => ({ world, name, config, fault: () => this.#troubleOf(trouble), log: this.#log });
     const armed = new Set<string>();
     const hit = (point: string): void => this.#hit(`crash ${point}`);
     const controllers = ['controller-0', 'controller-1'].map((name) => new Controller(seat(name), armed, hit));
     const webhooks = ['webhook-0', 'webhook-1'].map((name) => new Webhook(seat(name)));
     for (const replica of [...controllers, ...webhooks]) replica.start();
-    return { world, random: this.#random.fork(), controllers, webhooks, machines, nodes, kueue, trouble };
+    return { world, random: this.#random.fork(), controllers, webhooks, machines, nodes, kueue, trouble, setting };
   }
 
   /** What stands in the cluster before the first gang comes. */
@@ -236,6 +239,7 @@ class Simulation {
     for (const machine of machines.values()) machine.speak();
     for (const repository of IMAGES) this.#world.registry.trouble(repository, undefined);
     for (const { host } of controllers) if (host !== undefined) host.skewMs = 0;
+    switchMode(this.#ground, 'On');
     this.#note('CALM');
   }
 

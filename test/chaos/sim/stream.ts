@@ -99,7 +99,7 @@ export class Stream {
     this.#bookmarkTimer = timeline.after(bookmarkMs, () => {
       if (this.#closed || this.#end !== undefined || host.dead) return;
       const metadata = { name: '', resourceVersion: String(store.version) };
-      this.#send({ type: 'BOOKMARK', object: { apiVersion: '', kind: resource.kind, metadata } as Raw });
+      this.#send({ type: 'BOOKMARK', object: { apiVersion: '', kind: resource.kind, metadata } });
       this.#bookmark();
     });
   }

@@ -1,5 +1,6 @@
 import type { Violation } from '../invariants/index.js';
 import type { ReleaseCause } from '../invariants/releases.js';
+import { RELEASE_CAUSES } from '../invariants/releases.js';
 import { runSeed } from './run.js';
 
 /** What came of one seed. */
@@ -18,6 +19,24 @@ const TWIN_EVERY = 4;
 
 /** Runs a seed with its faults, and some once more without, and compares what both came to (P7). */
 export async function verdictOf(seed: number): Promise<Verdict> {
+  try {
+    return await judged(seed);
+  } catch (error) {
+    // A defect of the simulation is one seed's, and names it.
+    const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    const releases = Object.fromEntries(RELEASE_CAUSES.map((c) => [c, 0])) as Verdict['releases'];
+    return {
+      seed,
+      violations: [{ promise: 'P7', at: 0, object: 'the simulation', message }],
+      hits: {},
+      releases,
+      lines: [],
+      trace: '',
+    };
+  }
+}
+
+async function judged(seed: number): Promise<Verdict> {
   const run = await runSeed({ seed, faults: true });
   const violations = [...run.violations];
   if (seed % TWIN_EVERY === 0) {

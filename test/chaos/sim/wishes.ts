@@ -17,6 +17,7 @@ export const IMAGES = ['reg-a.test/ml/train', 'reg-a.test/ml/eval', 'reg-b.test/
 const HOLDS = [undefined, '0s', '15s', '90s', '5m'] as const;
 const PREWARM = 'harbinger.dev/prewarm';
 const HOLD = 'harbinger.dev/prewarm-hold';
+const GATE = { [EXTRA.gates]: 'harbinger.dev/image-prewarm' } as const;
 
 interface Gang {
   name: string;
@@ -67,7 +68,10 @@ function gangOf(random: Random, i: number): Gang {
     image: `${random.pick(IMAGES) ?? IMAGES[0]}:v1`,
     pods: random.int(1, 4),
     priority: random.chance(0.25) ? 10 : 0,
-    annotations: optedIn ? { [PREWARM]: 'true', ...(hold === undefined ? {} : { [HOLD]: hold }) } : {},
+    annotations: {
+      ...(optedIn ? { [PREWARM]: 'true', ...(hold === undefined ? {} : { [HOLD]: hold }) } : {}),
+      ...(random.chance(0.4) ? GATE : {}),
+    },
   };
 }
 
@@ -78,7 +82,7 @@ function create(world: World, { name, image, pods, priority, annotations }: Gang
     kind: 'Job',
     metadata: { name, namespace: NS, annotations, labels: { [EXTRA.queue]: LOCAL_QUEUE, [EXTRA.priority]: String(priority) } },
     spec: { parallelism: pods, suspend: true, template },
-  } as Raw);
+  });
   return true;
 }
 
@@ -154,11 +158,12 @@ function prewarm(
   if (world.store.find(RESOURCE.imagePrewarms, { namespace: NS, name }) !== undefined) return false;
   const targets = [{ name: 'main', images: [{ reference: `${IMAGES[2]}:v1` }], nodes }];
   const object = { apiVersion: '', kind: 'ImagePrewarm', metadata: { name, namespace: NS }, spec: { ...spec, targets } };
-  world.store.create(RESOURCE.imagePrewarms, object as Raw);
+  world.store.create(RESOURCE.imagePrewarms, object);
   return true;
 }
 
 function changePolicy(world: World, random: Random): boolean {
+  if (!world.store.isServed(RESOURCE.accelerationPolicies)) return false;
   const name = 'lazy';
   if (world.store.find(RESOURCE.accelerationPolicies, { name }) === undefined) {
     const spec = { match: { images: ['reg-z.test/**'] }, variants: [{ format: 'estargz', discover: { tagSuffix: '-esgz' } }] };
@@ -167,7 +172,7 @@ function changePolicy(world: World, random: Random): boolean {
       kind: 'AccelerationPolicy',
       metadata: { name },
       spec,
-    } as Raw);
+    });
   } else
     world.store.patch(
       RESOURCE.accelerationPolicies,
@@ -204,5 +209,5 @@ export function createCheck(world: World): void {
       controllerName: 'harbinger.dev/image-prewarm',
       parameters: { apiGroup: 'harbinger.dev', kind: 'PrewarmCheckConfig', name: 'default' },
     },
-  } as Raw);
+  });
 }

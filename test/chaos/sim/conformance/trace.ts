@@ -35,7 +35,7 @@ const prewarm = (ns: string, spec: object, more: object = {}): Raw => ({
 });
 const status = (ns: string, body: object, more: object = {}): Raw => {
   const { spec: _spec, ...object } = prewarm(ns, {}, more);
-  return { ...object, status: body } as Raw;
+  return { ...object, status: body };
 };
 const condition = (type: string, value: string) => ({
   type,

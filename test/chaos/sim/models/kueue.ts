@@ -72,6 +72,7 @@ export class Kueue {
       metadata: {
         name: `job-${name}-${uid.slice(-4)}`,
         namespace,
+        annotations: gatesOf(job) === undefined ? {} : { [EXTRA.gates]: gatesOf(job) },
         ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name, uid, controller: true, blockOwnerDeletion: true }],
       },
       spec: {
@@ -87,6 +88,7 @@ export class Kueue {
   #tend(workload: Raw, required: boolean): void {
     if (holds(workload, 'Finished')) return;
     const job = this.#jobOf(workload);
+    if (job !== undefined && gatesOf(job) !== gatesOf(workload)) this.#copyGates(job, workload);
     if (job !== undefined && holds(job, 'Complete')) {
       this.#condition(workload, { type: 'Finished', status: 'True', reason: 'Succeeded' });
       return;
@@ -96,6 +98,11 @@ export class Kueue {
     const has = checks(workload).length > 0;
     if (required !== has) this.#status(workload, { admissionChecks: required ? [pending(this.#world)] : null });
     this.#podsReady(workload, job);
+  }
+
+  #copyGates(job: Raw, workload: Raw): void {
+    const body = { metadata: { annotations: { [EXTRA.gates]: gatesOf(job) ?? null } } };
+    this.#world.store.patch(RESOURCE.workloads, nameOf(workload), { type: 'merge', body });
   }
 
   /** The quota comes back once no Pod is left, and the checks begin anew. */
@@ -129,7 +136,7 @@ export class Kueue {
     const all = this.workloads().filter((w) => !holds(w, 'Finished'));
     const holding = all.filter((w) => reservedAt(w) !== undefined);
     let free = this.#slots - holding.reduce((sum, w) => sum + countOf(w), 0);
-    const line = all.filter((w) => reservedAt(w) === undefined && isActive(w)).sort(byQueue);
+    const line = all.filter((w) => reservedAt(w) === undefined && isActive(w) && gatesOf(w) === undefined).sort(byQueue);
     for (const workload of line) {
       const count = countOf(workload);
       if (count <= free) {
@@ -209,6 +216,7 @@ export class Kueue {
 
 const checks = (workload: Raw) => records(at(workload, 'status')['admissionChecks']);
 const pending = (world: World): object => ({ name: CHECK, state: 'Pending', message: '', lastTransitionTime: now(world) });
+const gatesOf = ({ metadata }: Raw): string | undefined => metadata.annotations?.[EXTRA.gates];
 const countOf = (workload: Raw): number => Number(records(at(workload, 'spec')['podSets'])[0]?.['count'] ?? 0);
 const priorityOf = (workload: Raw): number => Number(at(workload, 'spec')['priority'] ?? 0);
 const ended = (pod: Raw): boolean => ['Succeeded', 'Failed'].includes(String(at(pod, 'status')['phase']));

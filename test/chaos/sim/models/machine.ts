@@ -56,7 +56,7 @@ export class Machine {
     };
     const { store } = this.#world;
     if (store.find(RESOURCE.nodes, { name: this.name }) === undefined)
-      store.create(RESOURCE.nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: this.name, labels }, spec: {} } as Raw);
+      store.create(RESOURCE.nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: this.name, labels }, spec: {} });
     this.report(true);
   }
 

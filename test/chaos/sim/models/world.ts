@@ -6,10 +6,12 @@ import { seconds, type Store, type Stored } from '../store/store.js';
 import type { Timeline } from '../timeline.js';
 import type { SimRegistry } from './registry.js';
 
-/** Kinds that only the models use. */
+/** Names that only the models use. */
 export const EXTRA = {
   priority: 'test/priority',
   queue: 'kueue.x-k8s.io/queue-name',
+  /** Names of those who have to let a job go before Kueue looks at it. */
+  gates: 'kueue.x-k8s.io/admission-gated-by',
 } as const;
 
 /** What all models of a simulated cluster share. */

@@ -53,20 +53,15 @@ export function fieldsOf(object: Raw): Map<string, string> {
     if (map !== undefined && !ATOMIC.has(schema) && Object.keys(map).length > 0) {
       for (const [name, inner] of Object.entries(map)) walk(inner, [...path, name], schema === '' ? name : `${schema}.${name}`);
     } else if (key !== undefined) {
-      for (const item of value as unknown[]) {
-        const id = `[${String(key === '' ? item : record(item)?.[key])}]`;
-        found.set(JSON.stringify([...path, id]), '');
-        if (key !== '') walk(item, [...path, id], schema);
-      }
+      const items = (value as unknown[]).map((item) => [`[${String(key === '' ? item : record(item)?.[key])}]`, item] as const);
+      for (const [id] of items) found.set(JSON.stringify([...path, id]), '');
+      for (const [id, item] of key === '' ? [] : items) walk(item, [...path, id], schema);
     } else found.set(JSON.stringify(path), JSON.stringify(value));
   };
-  for (const [name, value] of Object.entries(object)) {
-    if (NAMING.has(name)) continue;
-    if (name !== 'metadata') walk(value, [name], name);
-    else
-      for (const [field, inner] of Object.entries(object.metadata))
-        if (!SERVER.has(field)) walk(inner, [name, field], `${name}.${field}`);
-  }
+  const metadata = Object.entries(object.metadata).filter(([field]) => !SERVER.has(field));
+  for (const [field, value] of metadata) walk(value, ['metadata', field], `metadata.${field}`);
+  const others = Object.entries(object).filter(([name]) => name !== 'metadata' && !NAMING.has(name));
+  for (const [name, value] of others) walk(value, [name], name);
   return found;
 }
 
@@ -98,7 +93,7 @@ function mergeItems(under: unknown[], over: unknown[], { key, schema }: { key: s
 /** Takes a field out of an object, in place, and what is empty because of that. */
 export function removeField(object: Raw, field: string): void {
   const path = JSON.parse(field) as string[];
-  drop(object as Record<string, unknown>, path, '');
+  drop(object, path, '');
 }
 
 function drop(holder: Record<string, unknown>, path: readonly string[], schema: string): void {

@@ -70,6 +70,10 @@ export class Store {
     else this.#absent.add(idOf(resource));
   }
 
+  isServed(resource: Resource): boolean {
+    return !this.#absent.has(idOf(resource));
+  }
+
   get(resource: Resource, name: ObjectName): Raw {
     return this.#entry(resource, name).object;
   }
@@ -200,7 +204,7 @@ export class Store {
         : { ...changed, status: before['status'] }
       : changed;
     const metadata = by.subresource === 'status' ? before.metadata : { ...changed.metadata, ...own };
-    let next = admit({ ...whole, metadata } as Raw, before);
+    let next = admit({ ...whole, metadata }, before);
     const moved = !same(next['spec'], before['spec']);
     next = { ...next, metadata: { ...next.metadata, generation: moved ? generation + 1 : generation } };
     if (next['status'] === undefined) delete next['status'];
@@ -233,12 +237,9 @@ export class Store {
     if (fields !== undefined || owners.size > 0) {
       const [was, is] = [entry === undefined ? new Map<string, string>() : fieldsOf(entry.object), fieldsOf(object)];
       if (owners.size === 0) owners.set('', new Set(was.keys()));
-      const changed = [...is].filter(([field, value]) => was.get(field) !== value).map(([field]) => field);
-      for (const [who, set] of owners) {
-        if (who === manager) continue;
-        for (const field of set) if (!is.has(field)) set.delete(field);
-        for (const field of changed) set.delete(field);
-      }
+      const changed = new Set([...is].filter(([field, value]) => was.get(field) !== value).map(([field]) => field));
+      const others = [...owners].filter(([who]) => who !== manager);
+      for (const [who, set] of others) owners.set(who, new Set([...set].filter((f) => is.has(f) && !changed.has(f))));
       owners.set(manager, fields ?? new Set([...(owners.get(manager) ?? []), ...changed]));
     }
     kind.set(key, { object, owners });
@@ -298,8 +299,8 @@ function partOf(config: Raw, resource: Resource, subresource: Subresource): Raw 
   const { status, metadata, ...rest } = config as Raw & { status?: unknown };
   const { name, namespace } = metadata;
   const bare = { name, ...(namespace === undefined ? {} : { namespace }) };
-  if (subresource === undefined) return { ...rest, metadata } as Raw;
-  return { apiVersion: config.apiVersion, kind: config.kind, metadata: bare, status } as unknown as Raw;
+  if (subresource === undefined) return { ...rest, metadata };
+  return { apiVersion: config.apiVersion, kind: config.kind, metadata: bare, status };
 }
 
 function jsonPatched(object: Raw, ops: Extract<Patch, { type: 'json' }>['ops']): Raw {
