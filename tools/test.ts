@@ -63,7 +63,14 @@ function jest(suite: Suite, report: string): Promise<number | undefined> {
   };
   // jest's own report goes to stderr; with --json its stdout would repeat the file.
   const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'inherit'], detached: true });
-  const stop = (signal: NodeJS.Signals): void => void (child.pid !== undefined && process.kill(-child.pid, signal));
+  const stop = (signal: NodeJS.Signals): void => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, signal);
+    } catch (error) {
+      // The group has ended by itself meanwhile; the suites after it must run all the same.
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
+  };
   const interrupt = (): void => {
     interrupted = true;
     stop('SIGTERM');
