@@ -9,6 +9,8 @@ export interface QueueOptions {
   quota?: Readonly<Record<string, string | number>>;
   /** Node labels of the flavor; default none (all nodes). */
   nodeLabels?: Readonly<Record<string, string>>;
+  /** Tolerations of the flavor, which Kueue adds to Pods that it admits; default none. */
+  tolerations?: readonly object[];
   /** Names of AdmissionChecks to make and attach; their controller is Harbinger. */
   checks?: readonly string[];
   /** Parameters of the checks: name of a PrewarmCheckConfig. */
@@ -23,13 +25,25 @@ const KUEUE = 'kueue.x-k8s.io/v1beta2';
 
 /** Objects of one queue: flavor, checks, ClusterQueue, LocalQueue. Jobs join by label `kueue.x-k8s.io/queue-name: NAME`. */
 export function queueObjects(options: QueueOptions = {}): Draft[] {
-  const { name = 'gang', namespace = 'default', quota = { cpu: '100', memory: '1000Gi' }, nodeLabels, checks = [] } = options;
+  const {
+    name = 'gang',
+    namespace = 'default',
+    quota = { cpu: '100', memory: '1000Gi' },
+    nodeLabels,
+    tolerations,
+    checks = [],
+  } = options;
   const resources = Object.entries(quota).map(([resource, amount]) => ({ name: resource, nominalQuota: String(amount) }));
   const parameters = options.checkConfig
     ? { parameters: { apiGroup: 'harbinger.dev', kind: 'PrewarmCheckConfig', name: options.checkConfig } }
     : {};
   return [
-    { apiVersion: KUEUE, kind: 'ResourceFlavor', metadata: { name }, spec: nodeLabels ? { nodeLabels } : {} },
+    {
+      apiVersion: KUEUE,
+      kind: 'ResourceFlavor',
+      metadata: { name },
+      spec: { ...(nodeLabels && { nodeLabels }), ...(tolerations && { tolerations }) },
+    },
     ...checks.map((check) => ({
       apiVersion: KUEUE,
       kind: 'AdmissionCheck',

@@ -5,6 +5,7 @@ export interface PaperNode {
   name: string;
   labels?: Record<string, string>;
   taints?: object[];
+  os?: string;
   arch?: string;
   cpu?: string;
   images?: { names: string[]; sizeBytes: number }[];
@@ -22,8 +23,8 @@ export async function paperNodes(cluster: Cluster, nodes: readonly PaperNode[]):
 }
 
 async function paperNode({ client }: Cluster, node: PaperNode): Promise<void> {
-  const { name, labels = {}, taints = [], arch = 'amd64', cpu = '8', images = [], conditions = [] } = node;
-  const known = { 'kubernetes.io/hostname': name, 'kubernetes.io/os': 'linux', 'kubernetes.io/arch': arch };
+  const { name, labels = {}, taints = [], os = 'linux', arch = 'amd64', cpu = '8', images = [], conditions = [] } = node;
+  const known = { 'kubernetes.io/hostname': name, 'kubernetes.io/os': os, 'kubernetes.io/arch': arch };
   const object: Draft = { apiVersion: 'v1', kind: 'Node', metadata: { name, labels: { ...known, ...labels } }, spec: { taints } };
   if ((await client.find('v1/Node', name)) === undefined) await client.create(object);
   const resources = { cpu, memory: '32Gi', pods: '110', 'ephemeral-storage': '200Gi' };
@@ -40,7 +41,7 @@ async function paperNode({ client }: Cluster, node: PaperNode): Promise<void> {
     allocatable: resources,
     conditions: [ready, ...conditions],
     images,
-    nodeInfo: { operatingSystem: 'linux', architecture: arch },
+    nodeInfo: { operatingSystem: os, architecture: arch },
   };
   await client.patch('v1/Node', name, { status }, { subresource: 'status' });
 }

@@ -29,6 +29,7 @@ import {
   runningPods,
   workloadOf,
 } from './controller/ground.js';
+import { paperNodes } from './nodes-on-paper.js';
 
 const ALL = ['fake-1', 'fake-2', 'fake-3', 'fake-4'];
 const BUDGETS = { tagRecheckSeconds: 2 };
@@ -263,7 +264,95 @@ describe('an ImagePrewarm', () => {
     expect(await cluster.fakeNodes.images('fake-4')).toContain(resolved);
   }, 120_000);
 
+  test('H-23: of all nodes leaves virtual, cordoned, dead and foreign ones out, and finishes; who names them is told why', async () => {
+    const { image, resolved } = await pushImage(cluster, 'kinds');
+    const paper = [
+      { name: 'virtual', labels: { type: 'virtual-kubelet' } },
+      { name: 'windows', os: 'windows' },
+    ];
+    try {
+      await paperNodes(cluster, paper);
+      await knob(cluster, 'fake-1', knobNames.notReady, 'true');
+      await cluster.client.watchUntil('v1/Node', 'fake-1', (n) => !ready(n));
+      await cluster.client.patch('v1/Node', 'fake-2', { spec: { unschedulable: true } });
+      await make('kinds', image, { nodes: { selector: {}, count: 2 }, retain: 'Never' });
+      const done = await seen('kinds', (p) => p['status']?.completionTime !== undefined);
+      expect(done['status']).toMatchObject({ progress: '2/2', nodes: { desired: 2, warm: 2, failed: 0 }, failures: [] });
+      await pullersGone(cluster, resolved);
+      const bytes = (await cluster.fakeNodes.bytes()).byImage[resolved];
+      for (const [node, has] of Object.entries(await cluster.fakeNodes.allImages()))
+        expect([node, has.includes(resolved)]).toEqual([node, node === 'fake-3' || node === 'fake-4']);
+      expect(bytes).toBeGreaterThan(0);
+
+      await make('named', image, { nodes: { names: [...ALL, ...paper.map((n) => n.name)] } });
+      const named = await seen('named', (p) => p['status']?.nodes?.warm === 2 && p['status'].nodes.failed === 4);
+      const failures = named['status'].failures as { node: string; reason: string; message: string }[];
+      expect(Object.fromEntries(failures.map((f) => [f.node, `${f.reason}: ${f.message}`]))).toEqual({
+        'fake-1': expect.stringMatching(/^NodeNotReady: node fake-1 is not Ready/),
+        'fake-2': expect.stringMatching(/^NodeNotEligible: .*cordon/),
+        virtual: expect.stringMatching(/^NodeNotEligible: .*virtual/),
+        windows: expect.stringMatching(/^NodeNotEligible: .*windows/),
+      });
+    } finally {
+      for (const { name } of paper) await cluster.client.delete('v1/Node', name);
+      await knob(cluster, 'fake-1', knobNames.notReady, null);
+      await cluster.client.watchUntil('v1/Node', 'fake-1', ready);
+    }
+  }, 90_000);
+
+  test('H-29: stays warm by its pull where the node reports 50 larger images and not this one', async () => {
+    const { image, resolved } = await pushImage(cluster, 'smallest', { bytes: 1_000 });
+    const others = await Promise.all(Array.from({ length: 50 }, (_, i) => pushImage(cluster, `large-${i}`, { bytes: 20_000 })));
+    const containers = others.map((o, i) => ({ name: `c-${i}`, image: o.image, command: ['/pause', 'sleep', '3600'] }));
+    const metadata = { name: 'many', namespace: NS };
+    await cluster.client.create({ apiVersion: 'v1', kind: 'Pod', metadata, spec: { nodeName: 'fake-1', containers } });
+    const reported = (node: Raw): string[] => (node['status'].images ?? []).flatMap((i: { names: string[] }) => i.names);
+    const full = (node: Raw): boolean => node['status'].images?.length === 50 && !reported(node).includes(resolved);
+    try {
+      await cluster.client.watchUntil('v1/Node', 'fake-1', full, 60_000);
+      await make('smallest', image, { nodes: { names: ['fake-1', 'fake-2'] } });
+      await seen('smallest', ready);
+      // The node beside it, which has room in its list, tells when both have reported.
+      const beside = await cluster.client.watchUntil('v1/Node', 'fake-2', (n) => reported(n).includes(resolved), 60_000);
+      expect(full(await cluster.client.get('v1/Node', 'fake-1'))).toBe(true);
+      expect(reported(beside)).toContain(resolved);
+      expect(await cluster.fakeNodes.images('fake-1')).toContain(resolved);
+      const object = await seen('smallest', ready);
+      expect(object['status']).toMatchObject({ progress: '2/2', failures: [] });
+    } finally {
+      await cluster.client.delete('v1/Pod', `${NS}/many`, { gracePeriodSeconds: 0 });
+      await cluster.fakeNodes.wipe('fake-1');
+    }
+  }, 120_000);
+
   describe('of a gang', () => {
+    test('H-24: has pullers on nodes whose taints its template and its flavor tolerate, and nowhere else', async () => {
+      const taint = (key: string) => ({ key, value: 'true', effect: 'NoSchedule' });
+      const tolerate = (key: string) => ({ key, operator: 'Exists', effect: 'NoSchedule' });
+      const keys = ['nvidia.com/gpu', 'spot', 'dedicated', 'dedicated'];
+      const spot = { name: 'spot', namespace: NS, quota: { cpu: '3' }, tolerations: [tolerate('spot')], checks: [CHECK] };
+      const job = (name: string, image: string, queue: string, spec: Record<string, unknown> = {}): Promise<Raw> =>
+        cluster.client.create(gang(name, image, { pods: 2, queue, annotations: prewarm('2m'), spec }));
+      try {
+        await cluster.kueueQueue(spot);
+        for (const [i, key] of keys.entries())
+          await cluster.client.patch('v1/Node', ALL[i] ?? '', { spec: { taints: [taint(key)] } });
+        const [own, bare] = [await pushImage(cluster, 'tainted'), await pushImage(cluster, 'tainted-bare')];
+        await job('tolerant', own.image, 'spot', { tolerations: [tolerate('nvidia.com/gpu')] });
+        await prewarmOf(cluster, 'tolerant', (p) => ready(p) && p['status'].progress === '2/2');
+        expect(await pullerNodes(own.resolved)).toEqual(['fake-1', 'fake-2']);
+        const pods = await runningPods(cluster, 'tolerant', 2);
+        expect(['fake-1', 'fake-2']).toEqual(expect.arrayContaining(pods.map((p) => p['spec'].nodeName as string)));
+        // The twin tolerates nothing: no puller, and it is told which taints keep it out.
+        await job('intolerant', bare.image, QUEUE);
+        const none = await prewarmOf(cluster, 'intolerant', because('NoCandidateNodes'));
+        expect(conditionOf(none, 'Ready')?.message).toContain('its taint nvidia.com/gpu:NoSchedule is not tolerated');
+        expect(await pullersOf(cluster, bare.resolved)).toEqual([]);
+      } finally {
+        for (const node of ALL) await cluster.client.patch('v1/Node', node, { spec: { taints: null } });
+      }
+    }, 90_000);
+
     /** Two Pods, of which three fit into the queue; another gang keeps the quota for itself. */
     async function queued(name: string, image: string, pods = 2): Promise<void> {
       const blocker = await pushImage(cluster, 'blocker');
