@@ -4,6 +4,7 @@ import type { Change, ImageTruth, Period, PullTruth, Raw, Violation } from '../i
 import { boundedGates, boundedHolds, noSecrets, provenWarm, settled, uniformGangs, withinBudgets } from '../invariants/index.js';
 import { livesOf } from '../invariants/history.js';
 import { controllerUidOf } from '../invariants/read.js';
+import { COPY_LAG_MS } from './models/jobs.js';
 import { CHECK } from './models/world.js';
 
 /** Everything that is known of a run, by those who are not under test. */
@@ -37,7 +38,7 @@ export function judge(evidence: Evidence): Violation[] {
   const wishes = new Wishes(history);
   const lagMs = (time: number): number => (stalls.some((s) => s.from <= time && time <= s.to) ? LAG_MS.stalled : LAG_MS.usual);
   return [
-    ...uniformGangs(history, { lagMs: 1_000 }),
+    ...uniformGangs(history, { lagMs: COPY_LAG_MS + 500 }),
     ...provenWarm({ history, images, lagMs, takenBackMs: TAKEN_BACK_MS, blind: [...blind, ...stalls], eligible: () => true }),
     ...boundedHolds({
       history,

@@ -1,0 +1,112 @@
+import type { Change, ImageTruth, Raw } from '../../chaos/invariants/index.js';
+
+// Histories that never were: what the checkers of the chaos tests have to see in them.
+
+export const GANG = 'job-uid';
+export const digest = (n: number): string => `sha256:${String(n).repeat(64)}`;
+const raw = (object: object): Raw => object as Raw;
+
+export const added = (at: number, object: Raw): Change => ({ at, type: 'ADDED', object });
+export const modified = (at: number, object: Raw): Change => ({ at, type: 'MODIFIED', object });
+export const deleted = (at: number, object: Raw): Change => ({ at, type: 'DELETED', object });
+
+export interface PrewarmDraft {
+  uid?: string;
+  /** What is recorded; undefined: nothing yet. */
+  digest?: number | undefined;
+  /** Conditions that are True, by type, with their reasons. */
+  is?: Record<string, string>;
+  /** Nodes of 2 that are warm. */
+  warm?: number;
+  pin?: string;
+  gang?: string;
+}
+
+export function prewarm({ uid = 'p1', digest: n, is = {}, warm = 0, pin, gang = GANG }: PrewarmDraft): Raw {
+  const image = n === undefined ? {} : { resolved: `r/a@${digest(n)}`, digest: digest(n) };
+  return raw({
+    kind: 'ImagePrewarm',
+    metadata: { namespace: 'team', name: 'p', uid },
+    spec: {
+      gangRef: { uid: gang },
+      targets: [{ name: 'main', images: [{ reference: 'r/a:v1' }], nodes: { count: 2 } }],
+      ...(pin === undefined ? {} : { pin }),
+    },
+    status: {
+      nodes: { desired: 2, warm },
+      conditions: Object.entries(is).map(([type, reason]) => ({ type, status: 'True', reason })),
+      targets: [{ name: 'main', images: [{ source: 'r/a:v1', ...image }] }],
+    },
+  });
+}
+
+const ownedByJob = [{ kind: 'Job', name: 'j', uid: GANG, controller: true }];
+
+/** A member of the gang; without a digest it runs what its template says. */
+export function member(name: string, n?: number): Raw {
+  const image = n === undefined ? 'r/a:v1' : `r/a@${digest(n)}`;
+  return raw({
+    kind: 'Pod',
+    metadata: { namespace: 'team', name, uid: name, ownerReferences: ownedByJob },
+    spec: { containers: [{ image }] },
+  });
+}
+
+export const job = (annotations: Record<string, string>): Raw =>
+  raw({ kind: 'Job', metadata: { namespace: 'team', name: 'j', uid: GANG, annotations } });
+
+export const node = (name: string, ready: boolean, uid = `${name}-1`): Raw =>
+  raw({ kind: 'Node', metadata: { name, uid }, status: { conditions: [{ type: 'Ready', status: ready ? 'True' : 'Unknown' }] } });
+
+/** A puller Pod, past its startup probe or not. */
+export function puller(on: string, n: number, { started = true, uid = `puller-${on}` } = {}): Raw {
+  return raw({
+    kind: 'Pod',
+    metadata: { namespace: 'system', name: uid, uid, labels: { 'harbinger.dev/puller': 'hash' } },
+    spec: {
+      nodeName: on,
+      containers: [{ name: 'hold', image: 'r/puller:1' }],
+      volumes: [{ image: { reference: `r/a@${digest(n)}` } }],
+    },
+    status: { containerStatuses: [{ name: 'hold', started, state: started ? { running: {} } : { waiting: {} } }] },
+  });
+}
+
+export const image = (at: number, on: string, n: number, there = true): ImageTruth => ({
+  at,
+  node: on,
+  digest: digest(n),
+  there,
+});
+
+export const iso = (ms: number): string => new Date(ms).toISOString();
+
+export interface WorkloadDraft {
+  state: 'Pending' | 'Ready';
+  message?: string;
+  /** Epoch ms. */
+  stamp?: number;
+  reservedAt?: number;
+  /** Conditions that are True. */
+  is?: string[];
+}
+
+export function workload({ state, message = '', stamp, reservedAt, is = [] }: WorkloadDraft): Raw {
+  const reserved =
+    reservedAt === undefined ? [] : [{ type: 'QuotaReserved', status: 'True', lastTransitionTime: iso(reservedAt) }];
+  return raw({
+    kind: 'Workload',
+    metadata: {
+      namespace: 'team',
+      name: 'w',
+      uid: 'w1',
+      ownerReferences: ownedByJob,
+      annotations: stamp === undefined ? {} : { 'harbinger.dev/hold-deadline': iso(stamp) },
+    },
+    spec: { active: true },
+    status: {
+      conditions: [...reserved, ...is.map((type) => ({ type, status: 'True' }))],
+      admissionChecks: [{ name: 'images', state, message }],
+    },
+  });
+}
