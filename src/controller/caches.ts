@@ -5,7 +5,7 @@ import type { ImagePrewarm } from '../api/kinds/index.js';
 import { CHECK_CONTROLLER, LABEL } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
 import { keyOf } from '../api/object.js';
-import { gangKeys } from '../gangs/identity.js';
+import { gangIndex, gangKeys } from '../gangs/identity.js';
 import type { WatchPort } from '../kube/client.js';
 import type { DiscoveryPort } from '../kube/port.js';
 import type { RawObject } from '../kube/reflector.js';
@@ -139,7 +139,10 @@ export class Caches {
     this.namespaces = follow(RESOURCE.namespaces, projectNamespace);
     this.owners = new Owners({ ...base, discovery, generic: withoutKueue });
     this.prewarms = follow(RESOURCE.imagePrewarms, (raw) => withoutManagedFields(raw) as unknown as ImagePrewarm, {
-      indexes: { gang: (p) => (p.spec.gangRef === undefined ? [] : gangKeys(p.spec.gangRef)) },
+      indexes: {
+        gang: ({ spec, metadata }) =>
+          spec.gangRef === undefined ? [] : gangKeys(spec.gangRef).map((key) => gangIndex(metadata.namespace, key)),
+      },
     });
     this.policies = follow(RESOURCE.accelerationPolicies, projectPolicy);
     this.sets = follow(RESOURCE.daemonSets, projectPullerSet, pullers);
@@ -154,8 +157,8 @@ export class Caches {
     });
     this.workloads = follow(RESOURCE.workloads, projectWorkload, {
       indexes: {
-        job: (w) => [w.gang.ref.uid],
-        owner: (w) => [w.gang.ref.uid, ...(w.gang.owners ?? []).map((o) => o.uid)],
+        job: ({ gang }) => [gangIndex(gang.namespace, gang.ref.uid)],
+        owner: ({ gang }) => [gang.ref, ...(gang.owners ?? [])].map((o) => gangIndex(gang.namespace, o.uid)),
         namespace: (w) => [w.gang.namespace],
         // Whose nodes are named by a label: these may come, go, and change their names.
         hosts: (w) => (w.gang.podSets.some((p) => p.assignment?.levels.at(-1) === HOSTNAME) ? ['assigned'] : []),

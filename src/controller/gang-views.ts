@@ -1,5 +1,6 @@
 import type { ImagePrewarm } from '../api/kinds/index.js';
 import { validDeadline } from '../gangs/hold.js';
+import { gangIndex } from '../gangs/identity.js';
 import type { OptIn } from '../gangs/opt-in.js';
 import { optIn } from '../gangs/opt-in.js';
 import { templateFacts } from '../gangs/pod-templates.js';
@@ -34,10 +35,11 @@ export class GangViews {
     const { gangRef } = prewarm.spec;
     if (gangRef === undefined) return false;
     const { owners } = this.#caches;
+    const { namespace } = prewarm.metadata;
     const gang = this.workloadOf(prewarm)?.gang;
     if (!this.isKnown(gang)) return true;
     const asked = gang === undefined ? [gangRef] : ownersOf(gang);
-    return asked.some((ref) => owners.of(ref) === undefined && owners.stateOf(ref) === 'pending');
+    return asked.some((ref) => owners.of(ref, namespace) === undefined && owners.stateOf(ref) === 'pending');
   }
 
   /** Whether all is known that decides about a gang. Where there is no Kueue none of it decides about gangs that it does not queue. */
@@ -49,7 +51,7 @@ export class GangViews {
   gangOf(key: string): Gang | undefined {
     const queued = this.#caches.workloads.get(key)?.gang;
     const alone = queued === undefined ? this.#caches.owners.gang(key)?.gang : undefined;
-    return queued ?? (alone === undefined || this.#isQueued(alone.ref) ? undefined : alone);
+    return queued ?? (alone === undefined || this.#isQueued(alone) ? undefined : alone);
   }
 
   /**
@@ -60,7 +62,8 @@ export class GangViews {
     const young = now >= gang.queuedAt && now < gang.queuedAt + LAG_MS;
     if (gang.source === 'generic') return young && !this.#caches.owners.withoutKueue;
     const { owners } = this.#caches;
-    return ownersOf(gang).some((ref) => owners.of(ref) === undefined && (young || owners.stateOf(ref) === 'pending'));
+    const unseen = ownersOf(gang).filter((ref) => owners.of(ref, gang.namespace) === undefined);
+    return unseen.some((ref) => young || owners.stateOf(ref) === 'pending');
   }
 
   /** Why no ImagePrewarm can be made for a gang, in the words of the API server. */
@@ -97,26 +100,24 @@ export class GangViews {
   }
 
   /** Whether it is this Workload that says what its job needs: two that take turns would write the object for ever. */
-  isCurrent({ source, key, ref }: Gang): boolean {
-    if (source === 'generic') return !this.#isQueued(ref);
-    return currentWorkload(this.#caches.workloads.byIndex('job', ref.uid))?.key === key;
+  isCurrent(gang: Gang): boolean {
+    if (gang.source === 'generic') return !this.#isQueued(gang);
+    return this.#currentOf(gang.namespace, gang.ref)?.key === gang.key;
   }
 
   /** The Workload of an ImagePrewarm's job, of several the one whose Pods are still to come; without one the job itself. */
   workloadOf(prewarm: ImagePrewarm): WorkloadView | undefined {
     const { gangRef } = prewarm.spec;
     if (gangRef === undefined) return undefined;
-    const alone = this.#caches.owners.gang(gangRef);
-    return (
-      currentWorkload(this.#caches.workloads.byIndex('job', gangRef.uid)) ??
-      (alone === undefined ? undefined : genericView(alone))
-    );
+    const { namespace } = prewarm.metadata;
+    const alone = this.#caches.owners.gang(gangRef, namespace);
+    return this.#currentOf(namespace, gangRef) ?? (alone === undefined ? undefined : genericView(alone));
   }
 
   /** Pods by podSet of the Workload that a gang takes the place of, while that one runs or did so last. */
   replacedBy(gang: Gang): ReadonlyMap<string, number> | undefined {
     const old = gang.replaces === undefined ? undefined : this.#caches.workloads.get(gang.replaces)?.gang;
-    if (old === undefined || old.ref.uid !== gang.ref.uid || old.state.reservedAt === undefined) return undefined;
+    if (old?.namespace !== gang.namespace || old.ref.uid !== gang.ref.uid || old.state.reservedAt === undefined) return undefined;
     return new Map(old.podSets.map(({ name, count }) => [name, count]));
   }
 
@@ -142,20 +143,26 @@ export class GangViews {
     });
   }
 
-  #isQueued({ uid }: GangRef): boolean {
-    return this.#caches.workloads.byIndex('owner', uid).length > 0;
+  #isQueued({ namespace, ref }: Gang): boolean {
+    return this.#caches.workloads.byIndex('owner', gangIndex(namespace, ref.uid)).length > 0;
+  }
+
+  #currentOf(namespace: string | undefined, { uid }: GangRef): WorkloadView | undefined {
+    return currentWorkload(this.#caches.workloads.byIndex('job', gangIndex(namespace, uid)));
   }
 
   /** What the owners of a gang say of it; of several the first that says something counts. */
   #saidByOwners(gang: Gang): Record<string, string> {
-    const said = ownersOf(gang).map((ref) => this.#caches.owners.of(ref)?.annotations ?? {});
+    const said = ownersOf(gang).map((ref) => this.#caches.owners.of(ref, gang.namespace)?.annotations ?? {});
     return Object.assign({}, ...said.reverse()) as Record<string, string>;
   }
 
   #ownersGone(gang: Gang): boolean {
     const { owners } = this.#caches;
     const asked = ownersOf(gang);
-    return asked.length > 0 && asked.every((ref) => owners.of(ref) === undefined && owners.stateOf(ref) === 'known');
+    return (
+      asked.length > 0 && asked.every((ref) => owners.of(ref, gang.namespace) === undefined && owners.stateOf(ref) === 'known')
+    );
   }
 
   /** Places of all gangs that wait for quota, per ClusterQueue, as Kueue orders them: priority, then time, then UID. */

@@ -4,7 +4,7 @@ import type { PrewarmTarget } from '../api/kinds/image-prewarm.js';
 import { ANNOTATION, unservedNamespaces } from '../api/names.js';
 import { keyOf } from '../api/object.js';
 import type { HarbingerConfig } from '../config/schema.js';
-import { isNameKey } from '../gangs/identity.js';
+import { gangIndex, isNameKey } from '../gangs/identity.js';
 import { parseReference } from '../images/reference.js';
 import type { EventRecorder } from '../kube/events.js';
 import { referenceOf } from '../kube/events.js';
@@ -89,7 +89,7 @@ export class GangPods {
   /** Names of gangs are written by anybody who makes Pods; a record counts in its own namespace only. */
   #prewarmOf({ namespace, shape }: PodUse): ImagePrewarm | undefined {
     for (const key of shape.gangs) {
-      const found = this.#options.caches.prewarms.byIndex('gang', key).filter((p) => p.metadata.namespace === namespace);
+      const found = this.#options.caches.prewarms.byIndex('gang', gangIndex(namespace, key));
       // A name that several gangs have had is the name of none; the webhook reads records alike.
       if (found.length > 0 && !(isNameKey(key) && found.length > 1)) return found[0];
     }

@@ -9,6 +9,7 @@ import { WorkQueue } from '../kube/work-queue.js';
 import type { Clock } from '../observe/clock.js';
 import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
+import { gangIndex } from '../gangs/identity.js';
 import type { Gang } from '../gangs/shape.js';
 import { classEssence } from '../placement/classify.js';
 import type { NodeFacts } from '../placement/node-facts.js';
@@ -26,6 +27,7 @@ import { GangWarmth } from './holds/gang-warmth.js';
 import { GatedJobsReconciler } from './holds/gated-jobs.js';
 import { HoldCounts } from './holds/hold-counts.js';
 import { KueueCheckReconciler } from './holds/kueue-check.js';
+import { LOOK_MS as HOLD_LOOK_MS } from './holds/decide.js';
 import { GangPods } from './landed.js';
 import { workloadReader } from './live.js';
 import { Lookups } from './lookups.js';
@@ -155,8 +157,14 @@ export class Manager {
     const gates = new GatedJobsReconciler({ ...base, client, warmth, counts, events: options.events, log });
     const admissionChecks = new AdmissionCheckReconciler(base);
     const policies = new PolicyReconciler({ caches, actuator, mode: () => config().mode, clock });
-    const queue = (name: string, concurrency: number, reconcile: (key: string) => Promise<Result>): WorkQueue =>
-      new WorkQueue({ name, concurrency, reconcile, clock, log, metrics });
+    const queue = (
+      name: string,
+      concurrency: number,
+      reconcile: (key: string) => Promise<Result>,
+      more: { longestRetryMs?: number } = {},
+    ): WorkQueue => new WorkQueue({ name, concurrency, reconcile, clock, log, metrics, ...more });
+    // However often a write fails: what holds a gang ends soon after its time.
+    const holds = { longestRetryMs: HOLD_LOOK_MS };
     // Nothing is said about a gang before all is known that decides about it; `lead` brings every key back then.
     const whenKnown =
       (known: (gang: Gang | undefined) => boolean, reconcile: (key: string) => Promise<Result>) =>
@@ -186,6 +194,7 @@ export class Manager {
           () => caches.checksKnown,
           (key) => checks.reconcile(key),
         ),
+        holds,
       ),
       gates: queue(
         'gates',
@@ -194,6 +203,7 @@ export class Manager {
           () => caches.checksKnown,
           (key) => gates.reconcile(key),
         ),
+        holds,
       ),
       admissionChecks: queue('admission-checks', 1, (key) => admissionChecks.reconcile(key)),
       policies: queue('policies', 1, (key) => policies.reconcile(key)),
@@ -282,8 +292,9 @@ export class Manager {
     prewarms.onChange((key, now, before) => {
       plan();
       this.#queues.prewarms.add(key);
-      const uid = (now ?? before)?.spec.gangRef?.uid;
-      if (uid !== undefined) for (const w of workloads.byIndex('job', uid)) this.#workload(w.key);
+      const { spec, metadata } = now ?? before ?? {};
+      const job = spec?.gangRef === undefined ? undefined : gangIndex(metadata?.namespace, spec.gangRef.uid);
+      if (job !== undefined) for (const w of workloads.byIndex('job', job)) this.#workload(w.key);
     });
     workloads.onChange((key, now, before) => {
       plan();
@@ -308,11 +319,11 @@ export class Manager {
     const { owners, workloads } = this.#caches;
     for (const ref of [gang.ref, ...(gang.owners ?? [])]) {
       owners.named(ref);
-      const alone = owners.gang(ref)?.gang.key;
+      const alone = owners.gang(ref, gang.namespace)?.gang.key;
       if (alone !== undefined) this.#queues.gangs.add(alone);
     }
     // Of several Workloads of one job the next in line speaks for it when one goes.
-    for (const w of workloads.byIndex('job', gang.ref.uid)) if (w.key !== key) this.#workload(w.key);
+    for (const w of workloads.byIndex('job', gangIndex(gang.namespace, gang.ref.uid))) if (w.key !== key) this.#workload(w.key);
     const prewarm = this.#views.prewarmOf(gang);
     if (prewarm !== undefined) this.#queues.prewarms.add(keyOf(prewarm));
   }
@@ -321,7 +332,8 @@ export class Manager {
   #owner(now: OwnerView | undefined, before: OwnerView | undefined): void {
     const gang = (now ?? before)?.gang;
     if (canonical(now?.annotations) !== canonical(before?.annotations) || gang !== undefined) this.#plan();
-    for (const w of now === undefined ? [] : this.#caches.workloads.byIndex('owner', now.uid)) this.#workload(w.key);
+    const owned = now === undefined ? undefined : gangIndex(now.namespace, now.uid);
+    if (owned !== undefined) for (const w of this.#caches.workloads.byIndex('owner', owned)) this.#workload(w.key);
     if (gang === undefined) return;
     this.#queues.gangs.add(gang.key);
     const prewarm = this.#views.prewarmOf(gang);

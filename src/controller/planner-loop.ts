@@ -12,7 +12,7 @@ import type { World } from '../preheat/planner.js';
 import type { PullerSet } from '../preheat/world.js';
 import type { KubeObject } from '../api/object.js';
 import type { PullMethod } from '../api/puller-spec.js';
-import { isNameKey } from '../gangs/identity.js';
+import { gangIndex, isNameKey } from '../gangs/identity.js';
 import type { Actuator } from './actions.js';
 import type { Caches } from './caches.js';
 import { canonical } from './decide-gang.js';
@@ -158,8 +158,8 @@ export class PlannerLoop {
   #busy(): { busy?: ReadonlySet<string> } {
     const { prewarms, workloads, nodeUsage } = this.#options.caches;
     if (!prewarms.list().some((p) => p.spec.pull?.busyNodes === 'Avoid')) return {};
-    const isGang = (key: string): boolean =>
-      !isNameKey(key) && (workloads.byIndex('job', key).length > 0 || prewarms.byIndex('gang', key).length > 0);
+    const isKnown = (key: string): boolean => workloads.byIndex('job', key).length > 0 || prewarms.byIndex('gang', key).length > 0;
+    const isGang = (namespace: string, key: string): boolean => !isNameKey(key) && isKnown(gangIndex(namespace, key));
     return { busy: nodeUsage.busy(isGang) };
   }
 

@@ -66,6 +66,11 @@ export function gangKeys(ref: { apiGroup?: unknown; kind?: unknown; name?: unkno
   return [uid, named].filter((key) => key !== undefined);
 }
 
+/** Key of a gang or job in an index over all namespaces: a UID that was seen elsewhere, or made up, must not reach over. */
+export function gangIndex(namespace: string | undefined, key: string): string {
+  return `${namespace ?? ''}/${key}`;
+}
+
 /** Whether a key is a name, of which there may be several over time. A UID has no slash. */
 export function isNameKey(key: string): boolean {
   return key.includes('/');

@@ -37,6 +37,7 @@ interface NodeUse {
   starting: number;
   used: Map<string, number>;
   leaving: Map<string, number>;
+  /** By namespace and, after a slash, the key: UIDs in Pods are written by anybody. */
   gangs: Map<string, number>;
 }
 
@@ -78,15 +79,16 @@ export class NodeUsage {
 
   /**
    * Nodes on which Pods are starting or Pods of a gang are running: a pull there takes disk and network from somebody.
-   * @param isGang whether what is known under this key is one
+   * @param isGang whether what is known under this key in this namespace is one
    */
-  busy(isGang: (key: string) => boolean): Set<string> {
+  busy(isGang: (namespace: string, key: string) => boolean): Set<string> {
     const busy = new Set<string>();
-    for (const [name, { starting, gangs }] of this.#nodes) if (starting > 0 || [...gangs.keys()].some(isGang)) busy.add(name);
+    const isOfGang = (at: string): boolean => isGang(at.slice(0, at.indexOf('/')), at.slice(at.indexOf('/') + 1));
+    for (const [name, { starting, gangs }] of this.#nodes) if (starting > 0 || [...gangs.keys()].some(isOfGang)) busy.add(name);
     return busy;
   }
 
-  #count({ node, state, shape }: PodUse, sign: 1 | -1): void {
+  #count({ namespace, node, state, shape }: PodUse, sign: 1 | -1): void {
     if (node === '' || state === 'over') return;
     const use = this.#nodes.get(node) ?? {
       pods: 0,
@@ -104,7 +106,7 @@ export class NodeUsage {
       use.leavingPods += sign;
       for (const [name, value] of Object.entries(shape.requests)) bump(use.leaving, name, sign * value);
     }
-    for (const key of shape.gangs) bump(use.gangs, key, sign);
+    for (const key of shape.gangs) bump(use.gangs, `${namespace}/${key}`, sign);
     if (use.pods === 0) this.#nodes.delete(node);
   }
 }

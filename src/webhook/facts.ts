@@ -1,7 +1,7 @@
 import type { Json } from '../api/json.js';
 import { at, number, records, stringMap } from '../api/json.js';
 import { GROUP, INSTALL } from '../api/names.js';
-import { gangKeys, isNameKey } from '../gangs/identity.js';
+import { gangIndex, gangKeys, isNameKey } from '../gangs/identity.js';
 import type { WatchPort } from '../kube/client.js';
 import type { KubePort } from '../kube/port.js';
 import type { RawObject } from '../kube/reflector.js';
@@ -246,8 +246,4 @@ function prewarmView(raw: RawObject): PrewarmView {
     gangKeys: gangKeys(at(raw, 'spec', 'gangRef')),
     record: readRecord(`${namespace}/${raw.metadata.name}`, targets),
   };
-}
-
-function gangIndex(namespace: string, key: string): string {
-  return `${namespace}/${key}`;
 }

@@ -3,6 +3,7 @@ import { ANNOTATION, GROUP } from '../../api/names.js';
 import { keyOf } from '../../api/object.js';
 import type { GangRef } from '../../api/kinds/image-prewarm.js';
 import { gangOfJob } from '../../gangs/job-gang.js';
+import { gangIndex } from '../../gangs/identity.js';
 import type { JobKind } from '../../gangs/kinds.js';
 import { JOB_KINDS, jobKind, kindName } from '../../gangs/kinds.js';
 import type { Gang } from '../../gangs/shape.js';
@@ -18,6 +19,7 @@ import type { Metrics } from '../../observe/metrics.js';
 /** What is kept of an object that may opt a gang in, or that is one. */
 export interface OwnerView {
   key: string;
+  namespace: string;
   uid: string;
   kind: JobKind;
   resourceVersion: string;
@@ -116,9 +118,11 @@ export class Owners {
     if (kind.builtin !== true) this.#again(Math.max(0, this.#askedAt + SOON_MS - this.#options.clock.now()));
   }
 
-  of(ref: Pick<GangRef, 'apiGroup' | 'kind' | 'uid'>): OwnerView | undefined {
+  /** An owner is always in the namespace of what it owns: a reference that leads to another one was made up. */
+  of(ref: Pick<GangRef, 'apiGroup' | 'kind' | 'uid'>, namespace: string | undefined): OwnerView | undefined {
     const kind = jobKind(ref);
-    return kind === undefined ? undefined : this.#followed.get(kindName(kind))?.reflector.byIndex('uid', ref.uid)[0];
+    const followed = kind === undefined ? undefined : this.#followed.get(kindName(kind));
+    return followed?.reflector.byIndex('uid', gangIndex(namespace, ref.uid))[0];
   }
 
   /**
@@ -144,9 +148,9 @@ export class Owners {
     return [...this.#gangs.values()].filter((owner) => this.#isGeneric(owner.kind));
   }
 
-  /** By key of the gang, or by the job itself. */
-  gang(which: string | Pick<GangRef, 'apiGroup' | 'kind' | 'uid'>): GangOwner | undefined {
-    const key = typeof which === 'string' ? which : this.of(which)?.gang?.key;
+  /** By key of the gang, or by the job itself and its namespace. */
+  gang(which: string | Pick<GangRef, 'apiGroup' | 'kind' | 'uid'>, namespace?: string): GangOwner | undefined {
+    const key = typeof which === 'string' ? which : this.of(which, namespace)?.gang?.key;
     const owner = key === undefined ? undefined : this.#gangs.get(key);
     return owner !== undefined && this.#isGeneric(owner.kind) ? owner : undefined;
   }
@@ -193,7 +197,7 @@ export class Owners {
       metrics,
       resource,
       project: (raw) => projectOwner(kind, raw),
-      indexes: { uid: (owner) => [owner.uid] },
+      indexes: { uid: (owner) => [gangIndex(owner.namespace, owner.uid)] },
       ...(kind.labelSelector === undefined ? {} : { labelSelector: kind.labelSelector }),
     });
     reflector.onChange((_key, now, before) => this.#change(now, before));
@@ -260,6 +264,7 @@ export function projectOwner(kind: JobKind, raw: RawObject): OwnerView {
   const gang = alone ? gangOfJob(kind, raw) : undefined;
   return {
     key: keyOf(raw),
+    namespace: raw.metadata.namespace ?? '',
     uid: raw.metadata.uid ?? '',
     kind,
     resourceVersion: raw.metadata.resourceVersion ?? '',

@@ -76,11 +76,11 @@ describe('the objects above gangs', () => {
   test('are followed once a Workload names their kind, and until then cost nothing', async () => {
     const { owners, clock, plurals } = await start(ALL);
     expect(plurals()).toEqual(['jobs']);
-    expect([owners.stateOf(JOBSET), owners.of(JOBSET)]).toEqual(['unread', undefined]);
+    expect([owners.stateOf(JOBSET), owners.of(JOBSET, 'team')]).toEqual(['unread', undefined]);
     owners.named(JOBSET);
     await clock.advance(2_000);
     expect(plurals()).toEqual(['jobs', 'jobsets']);
-    expect(owners.of(JOBSET)?.annotations).toEqual({ 'harbinger.dev/prewarm': 'true' });
+    expect(owners.of(JOBSET, 'team')?.annotations).toEqual({ 'harbinger.dev/prewarm': 'true' });
     expect(owners.stateOf(JOBSET)).toBe('known');
     await owners.stop();
   });
@@ -128,11 +128,11 @@ describe('a job without Kueue', () => {
   test('is a gang of the kinds that the configuration names, and of no other', async () => {
     const named = await start(ALL, ['JobSet.jobset.x-k8s.io']);
     expect(named.owners.gangs().map((o) => o.gang.key)).toEqual(['JobSet.jobset.x-k8s.io:team/set']);
-    expect(named.owners.gang(JOBSET)?.gang.podSets).toMatchObject([{ name: 'w', count: 2 }]);
+    expect(named.owners.gang(JOBSET, 'team')?.gang.podSets).toMatchObject([{ name: 'w', count: 2 }]);
     const other = await start(ALL, []);
     other.owners.named(JOBSET);
     await other.clock.advance(2_000);
-    expect([other.owners.gangs(), other.owners.of(JOBSET)?.gang?.source]).toEqual([[], 'generic']);
+    expect([other.owners.gangs(), other.owners.of(JOBSET, 'team')?.gang?.source]).toEqual([[], 'generic']);
     await Promise.all([named.owners.stop(), other.owners.stop()]);
   });
 

@@ -60,7 +60,7 @@ async function counted(changes: (PodUse | undefined)[], world: World = {}) {
     prewarms: {
       onChange: () => undefined,
       byIndex: (_i: string, key: string) =>
-        ({ job: [own], 'RayJob.ray.io/j': [own], 'RayJob.ray.io/again': [own, own] })[key] ?? [],
+        ({ 'team/job': [own], 'team/RayJob.ray.io/j': [own], 'team/RayJob.ray.io/again': [own, own] })[key] ?? [],
     },
     pods: { byIndex: (_i: string, name: string) => pullers.filter((p) => p.node === name) },
     nodes: { get: (name: string) => node(name, { createdAt: 0 }) },

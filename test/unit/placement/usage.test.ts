@@ -47,10 +47,15 @@ describe('how near a node is to taking a Pod of 4 cores', () => {
 });
 
 describe('busy nodes', () => {
-  const isGang = (uid: string): boolean => uid === 'gang';
+  const isGang = (namespace: string, uid: string): boolean => namespace === 'team' && uid === 'gang';
   const rows: [string, PodUse, boolean][] = [
     ['where a Pod is starting', pod('n', {}, { state: 'starting' }), true],
     ['where a Pod of a gang runs', pod('n', {}, { gangs: ['other', 'gang'] }), true],
+    [
+      'not where a Pod of another namespace says that it is of that gang',
+      { ...pod('n', {}, { gangs: ['gang'] }), namespace: 'other' },
+      false,
+    ],
     ['not where other Pods run', pod('n', {}, { gangs: ['other'] }), false],
     ['not where a gang has ended', pod('n', {}, { gangs: ['gang'], state: 'over' }), false],
     ['not where a Pod has failed to start', pod('n', {}, { state: 'waiting' }), false],
@@ -100,7 +105,7 @@ test('property: sums that were kept up by changes are those of a recount, whatev
       const recount = usageOf(...pods.values());
       for (const n of nodes)
         for (const cpu of [0, 0.5, 2, 4]) expect(usage.roomFor(n, { cpu })).toEqual(recount.roomFor(n, { cpu }));
-      const isGang = (uid: string): boolean => uid === 'g';
+      const isGang = (_namespace: string, uid: string): boolean => uid === 'g';
       expect([...usage.busy(isGang)].sort()).toEqual([...recount.busy(isGang)].sort());
     }),
   );
