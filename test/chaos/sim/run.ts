@@ -153,9 +153,10 @@ class Simulation {
     };
   }
 
-  /** Nothing has changed for longer than anything waits, and every gang had its turn. */
+  /** Nothing has changed for longer than anything waits, while somebody could act, and every gang had its turn. */
   #rests(): boolean {
-    return this.#world.timeline.now - this.#changedAt > REST_MS && unfinished(this.#world.store.all(), 0).length === 0;
+    const since = Math.max(this.#changedAt, this.#blind.at(-1)?.to ?? 0);
+    return this.#world.timeline.now - since > REST_MS && unfinished(this.#world.store.all(), 0).length === 0;
   }
 
   #build(): Ground {
