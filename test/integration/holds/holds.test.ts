@@ -236,8 +236,10 @@ describe('a gang that is held for its images', () => {
   test('H-37: gives its quota back in time where its check says Retry, keeps its pulls, and starts cold after the last try', async () => {
     const resolved = await held('again', { queue: 'retry' });
     const uids = async (): Promise<string[]> => (await pullersOf(cluster, resolved)).map((p) => p.metadata.uid ?? '').sort();
-    const before = await uids();
-    expect(before.length).toBeGreaterThan(0);
+    const before = await until('a puller of the gang', async () => {
+      const now = await uids();
+      return now.length > 0 ? now : notYet('none');
+    });
     const back = await workloadOf(cluster, 'again', (w) => !reserved(w) && isTrue(w, 'Evicted'), 40_000);
     expect(conditionOf(back, 'Evicted')?.reason).toBe('AdmissionCheck');
     const second = await workloadOf(
