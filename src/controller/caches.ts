@@ -30,6 +30,8 @@ import { PodUsages } from './pod-usage.js';
 import { Owners } from './gang-sources/owners.js';
 import type { PolicyView } from './policies.js';
 import { projectPolicy } from './policies.js';
+import type { Told } from './puller-rejections.js';
+import { told } from './puller-rejections.js';
 import type { AcceleratedPod } from './variant-failures.js';
 import { projectAccelerated } from './variant-failures.js';
 
@@ -49,9 +51,8 @@ export interface CheckView {
 }
 
 /** What the DaemonSet controller last complained about, by name of the DaemonSet. */
-export interface RejectionView {
+export interface RejectionView extends Told {
   set: string;
-  note: string;
 }
 
 export interface CachesOptions {
@@ -86,10 +87,7 @@ function projectNamespace(raw: RawObject): NamespaceView {
 }
 
 function projectRejection(raw: RawObject): RejectionView {
-  return {
-    set: string(at(raw, 'regarding')['name']) ?? '',
-    note: `${string(raw['reason']) ?? ''}: ${string(raw['note']) ?? ''}`,
-  };
+  return { set: string(at(raw, 'regarding')['name']) ?? '', ...told(raw) };
 }
 
 const HOSTNAME = 'kubernetes.io/hostname';

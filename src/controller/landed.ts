@@ -13,7 +13,10 @@ import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
 import type { PodUse } from '../placement/usage.js';
 import { pullDeadlineMs } from '../preheat/deadline.js';
+import type { PullerPod } from '../preheat/evidence.js';
 import { pullState } from '../preheat/evidence.js';
+import { isOurs } from '../preheat/ownership.js';
+import type { Puller } from '../preheat/puller.js';
 import { pullerOf } from '../preheat/puller.js';
 import type { GangRecord, RecordHit } from '../rewrite/record.js';
 import { findRecorded, findResolved, readRecord } from '../rewrite/record.js';
@@ -22,7 +25,7 @@ import type { Caches } from './caches.js';
 import { tenantOf } from './planning.js';
 
 export interface LandedOptions {
-  caches: Pick<Caches, 'usage' | 'prewarms' | 'pods' | 'nodes' | 'namespaces'>;
+  caches: Pick<Caches, 'usage' | 'prewarms' | 'sets' | 'pods' | 'nodes' | 'namespaces'>;
   events: Pick<EventRecorder, 'event'>;
   config: () => Pick<HarbingerConfig, 'mode' | 'scope' | 'budgets'>;
   /** Only the leader counts, so that the sum over replicas is the number of Pods. */
@@ -118,9 +121,16 @@ export class GangPods {
       const puller = pullerOf(resolved, { runtimeClassName, bytes, tenant: tenant ? tenantOf(prewarm, target) : undefined });
       if (puller === undefined) return false;
       const deadlineMs = pullDeadlineMs(puller.bytes, config().budgets);
-      const own = pods.filter((p) => p.hash === puller.hash);
+      const own = pods.filter((p) => p.hash === puller.hash && this.#isOfSet(p, puller));
       return own.some((pod) => pullState(puller, pod, node, { now, deadlineMs }).state === 'warm');
     });
+  }
+
+  /** Anybody may label a Pod, and what it names as its owner counts in its own namespace only. */
+  #isOfSet({ namespace, ownerUid }: PullerPod, { hash, tenant }: Puller): boolean {
+    const { caches, namespace: own } = this.#options;
+    if (namespace !== (tenant?.namespace ?? own)) return false;
+    return caches.sets.list().some((s) => s.uid === ownerUid && s.namespace === namespace && s.hash === hash && isOurs(s, own));
   }
 
   #made(key: string, pod: PodUse, { prewarm, record }: { prewarm: ImagePrewarm; record: GangRecord }): void {

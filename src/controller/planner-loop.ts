@@ -113,6 +113,7 @@ export class PlannerLoop {
       method: this.#method(),
       keepMethod: config().pullers.method === 'Auto',
       owners,
+      altered: (set: PullerSet) => this.#engine.altered(set),
       idle: (hash: string) => isIdle(world, hash),
     };
     const after = await this.#engine.run(engineSteps(grants, this.#sets(), options), now);
@@ -158,7 +159,8 @@ export class PlannerLoop {
   #busy(): { busy?: ReadonlySet<string> } {
     const { prewarms, workloads, nodeUsage } = this.#options.caches;
     if (!prewarms.list().some((p) => p.spec.pull?.busyNodes === 'Avoid')) return {};
-    const isKnown = (key: string): boolean => workloads.byIndex('job', key).length > 0 || prewarms.byIndex('gang', key).length > 0;
+    const isKnown = (key: string): boolean =>
+      workloads.byIndex('job', key).length > 0 || prewarms.byIndex('gang', key).length > 0;
     const isGang = (namespace: string, key: string): boolean => !isNameKey(key) && isKnown(gangIndex(namespace, key));
     return { busy: nodeUsage.busy(isGang) };
   }
@@ -175,10 +177,15 @@ export class PlannerLoop {
         this.#written.remove({ namespace: home, name }, () =>
           actuator.perform({ type: 'delete-pullers', set: { namespace: home, name, uid } }),
         ),
-      storedImage: (object) => (object === undefined ? undefined : projectPullerSet(object as KubeObject).image),
+      stored: (object) => (object === undefined ? undefined : projectPullerSet(object as KubeObject)),
       refusal: (error, { step, failures }) => refusalOfSet(error, { step, failures, namespace }),
       fallsBack: () => config().pullers.method === 'Auto',
       dropped: (set) => log.warn({ set }, 'the API server does not keep image volumes'),
+      altered: (set) =>
+        log.warn(
+          { set },
+          'the API server keeps another Pod template than was sent for these pullers: a mutating webhook changes DaemonSets on the way, or somebody added fields by hand; see the managedFields of the DaemonSet',
+        ),
       failed: ({ set, error, retryInMs }) => {
         if (isConflict(error))
           log.debug({ set, error: (error as Error).message }, 'somebody wrote a DaemonSet of pullers first; it is tried again');
@@ -196,6 +203,8 @@ export class PlannerLoop {
 function isIdle(world: World, hash: string): boolean {
   const states = [...(world.pulls.get(hash)?.values() ?? [])];
   return (
-    states.some((s) => s.state === 'failed') && states.every((s) => !s.inFlight && s.state !== 'warm' && s.state !== 'pulling')
+    states.some((s) => s.state === 'failed') &&
+    // A node that gets no Pod counts as in flight, and there is none to lose.
+    states.every((s) => s.overdue === true || (!s.inFlight && s.state !== 'warm' && s.state !== 'pulling'))
   );
 }

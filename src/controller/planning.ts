@@ -218,8 +218,8 @@ function targetOf(
   };
 }
 
-/** Of each image of a target, as far as it is resolved. */
-function pullersOf(prewarm: ImagePrewarm, target: PrewarmTarget): (Puller | undefined)[] {
+/** The puller of each image of a target, in order; undefined where it is not resolved. */
+export function pullersOf(prewarm: ImagePrewarm, target: PrewarmTarget): (Puller | undefined)[] {
   const byTarget = PULLERS.get(prewarm) ?? new Map<string, (Puller | undefined)[]>();
   PULLERS.set(prewarm, byTarget);
   const known = byTarget.get(target.name);

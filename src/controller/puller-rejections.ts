@@ -19,7 +19,8 @@ export function rejectionReader(client: Pick<KubePort, 'list'>): ReadRejection {
     const selector = { namespace, fieldSelector: `regarding.kind=DaemonSet,regarding.name=${name},type=Warning`, limit: PAGE };
     let latest: Told | undefined;
     try {
-      for await (const page of client.list(RESOURCE.events, selector)) latest = [latest, ...page.map(told)].reduce(later);
+      for await (const page of client.list(RESOURCE.events, selector))
+        latest = latestOf([...(latest === undefined ? [] : [latest]), ...page.map(told)]);
     } catch {
       // It only explains; the failure itself is told without it.
       return undefined;
@@ -28,18 +29,21 @@ export function rejectionReader(client: Pick<KubePort, 'list'>): ReadRejection {
   };
 }
 
-interface Told {
+/** One complaint, as an event tells it. */
+export interface Told {
   /** Epoch ms. */
   at: number;
   note: string;
 }
 
-function told(event: KubeObject): Told {
+/** Reads an event. One that happens again keeps its place and its name, and only its times change. */
+export function told(event: KubeObject): Told {
   const times = [at(event, 'series')['lastObservedTime'], at(event)['deprecatedLastTimestamp'], at(event)['eventTime']];
   const { reason, note } = at(event);
   return { at: times.map(time).find((t) => t !== undefined) ?? 0, note: `${string(reason) ?? ''}: ${string(note) ?? ''}` };
 }
 
-function later(a: Told | undefined, b: Told | undefined): Told | undefined {
-  return a === undefined || (b !== undefined && b.at >= a.at) ? b : a;
+/** The latest by the time at which it last happened, whatever the order; of several at once the last. */
+export function latestOf<T extends Told>(all: readonly T[]): T | undefined {
+  return all.reduce<T | undefined>((latest, one) => (latest === undefined || one.at >= latest.at ? one : latest), undefined);
 }

@@ -1,14 +1,18 @@
+import type { ImagePrewarm } from '../api/kinds/index.js';
 import type { HarbingerConfig } from '../config/schema.js';
 import { pullDeadlineMs } from '../preheat/deadline.js';
 import type { PullerPod } from '../preheat/evidence.js';
 import { pullState } from '../preheat/evidence.js';
-import { isOurs } from '../preheat/ownership.js';
+import type { Standing } from '../preheat/ownership.js';
+import { standingOf } from '../preheat/ownership.js';
 import type { World } from '../preheat/planner.js';
 import type { Puller } from '../preheat/puller.js';
 import type { Orphan, PullerSet } from '../preheat/world.js';
 import { buildWorld, POD_GRACE_MS } from '../preheat/world.js';
 import type { Caches } from './caches.js';
+import { pullersOf } from './planning.js';
 import type { ReadRejection } from './puller-rejections.js';
+import { latestOf } from './puller-rejections.js';
 
 export interface PullerWorldOptions {
   caches: Caches;
@@ -38,6 +42,11 @@ export class PullerWorld {
   /** Since when a covered node has no Pod, by hash and node. */
   readonly #missing = new Map<string, number>();
   readonly #rejections = new Map<string, { at: number; note: string | undefined }>();
+  /**
+   * Hashes of pullers of tenants that were on record while this process looked, of sets that are still there: what they pull goes on.
+   * After a restart only what is on record counts, since anything that the set itself says its tenant may have written.
+   */
+  readonly #known = new Set<string>();
   /** Of the latest picture. */
   #pullers: ReadonlyMap<string, Puller> = new Map();
 
@@ -52,31 +61,42 @@ export class PullerWorld {
   async look(refused: ReadonlyMap<string, string>): Promise<World> {
     const { caches, config, namespace } = this.#options;
     const now = this.#options.monotonic();
-    const records = caches.prewarms
-      .list()
-      .flatMap((p) => p.status?.targets ?? [])
-      .flatMap((t) => t.images);
     this.#orphans = this.#orphans.filter((o) => now < o.until);
-    const sets = this.#options.sets().filter((s) => isOurs(s, namespace));
-    this.#noteMissing(sets, now);
+    const all = this.#options.sets();
+    const standings = this.#standings(all, refused);
+    const standing = (set: PullerSet): Standing => standings.get(set) ?? 'none';
+    const sets = all.filter((s) => standing(s) !== 'none');
+    const named = sets.filter((s) => standing(s) === 'named');
+    this.#noteMissing(named, now);
     const pods = caches.pods.list();
     this.#noteWatched(pods, now);
     const world = buildWorld({
       nodes: caches.nodes.list(),
       sets,
+      standing,
       pods,
       orphans: this.#orphans.map((o) => ({ ...o, leftMs: o.until - now })),
-      bytes: new Map(records.map((i) => [i.resolved ?? '', i.sizeBytes ?? 0])),
+      bytes: bytesOf(caches.prewarms.list()),
       rates: config().budgets,
       now: this.#options.now(),
       watchedMs: (uid) => now - (this.#watched.get(uid) ?? now),
       namespace,
       missingForMs: (hash, node) => now - (this.#missing.get(`${hash}/${node}`) ?? now),
       refused,
-      rejections: await this.#rejected(sets, now),
+      rejections: await this.#rejected(named, now),
     });
     this.#pullers = world.pullers;
     return world;
+  }
+
+  #standings(sets: readonly PullerSet[], refused: ReadonlyMap<string, string>): Map<PullerSet, Standing> {
+    const { caches, namespace } = this.#options;
+    const recorded = recordedTenants(caches.prewarms.list());
+    const there = new Set(sets.map((s) => s.hash));
+    for (const hash of recorded) if (there.has(hash)) this.#known.add(hash);
+    for (const hash of this.#known) if (!there.has(hash)) this.#known.delete(hash);
+    const ground = { namespace, recorded, known: this.#known, refused };
+    return new Map(sets.map((s) => [s, standingOf(s, ground)]));
   }
 
   #noteWatched(pods: readonly PullerPod[], now: number): void {
@@ -111,7 +131,7 @@ export class PullerWorld {
     const notes = new Map<string, string>();
     for (const set of sets) {
       const own = set.namespace === namespace;
-      const note = own ? caches.rejections.byIndex('set', set.name).at(-1)?.note : await this.#asked(set, now);
+      const note = own ? latestOf(caches.rejections.byIndex('set', set.name))?.note : await this.#asked(set, now);
       if (note !== undefined) notes.set(`${set.namespace}/${set.name}`, note);
     }
     for (const key of this.#rejections.keys()) if (!notes.has(key)) this.#rejections.delete(key);
@@ -146,4 +166,22 @@ export class PullerWorld {
     const ranMs = Math.min(Math.max(0, at.now - pod.createdAt), at.watchedMs);
     this.#orphans.push({ hash: pod.hash, node: pod.node, puller, until: now + deadlineMs - ranMs });
   }
+}
+
+/**
+ * Compressed bytes by image. The most that any record says: one whose registry did not tell must not shorten the deadlines of others,
+ * and no two that were told differ for one digest.
+ */
+function bytesOf(prewarms: readonly ImagePrewarm[]): Map<string, number> {
+  const most = new Map<string, number>();
+  for (const { status } of prewarms)
+    for (const { images } of status?.targets ?? [])
+      for (const { resolved = '', sizeBytes = 0 } of images) most.set(resolved, Math.max(sizeBytes, most.get(resolved) ?? 0));
+  return most;
+}
+
+/** Hashes of the pullers of tenants that ImagePrewarms have on record. */
+function recordedTenants(prewarms: readonly ImagePrewarm[]): Set<string> {
+  const pullers = prewarms.flatMap((p) => p.spec.targets.flatMap((t) => pullersOf(p, t)));
+  return new Set(pullers.flatMap((p) => (p?.tenant === undefined ? [] : [p.hash])));
 }

@@ -6,7 +6,8 @@ import type { Rates } from './deadline.js';
 import { pullDeadlineMs } from './deadline.js';
 import type { PullState, PullerPod } from './evidence.js';
 import { pullState } from './evidence.js';
-import { isOurs, pullerOfSet } from './ownership.js';
+import type { Standing } from './ownership.js';
+import { pullerOfSet } from './ownership.js';
 import type { World } from './planner.js';
 import { markStalled } from './stall.js';
 import type { Puller } from './puller.js';
@@ -32,6 +33,10 @@ export interface PullerSet {
   owners: readonly string[];
   /** Whether its Pods may do nothing that pullers do not; see ownership.ts. */
   harmless: boolean;
+  /** Of all that its template says, its nodes apart; see backends/daemonset/print.ts. */
+  print: string;
+  /** Labels by which it knows its Pods; no edit can change them. */
+  selector: Readonly<Record<string, string>>;
   nodes: string[];
   deleting: boolean;
 }
@@ -48,6 +53,8 @@ export interface Orphan {
 export interface WorldInput {
   nodes: readonly NodeFacts[];
   sets: readonly PullerSet[];
+  /** How far a set counts. */
+  standing: (set: PullerSet) => Standing;
   pods: readonly PullerPod[];
   orphans: readonly Orphan[];
   /** Compressed bytes by image, as far as known. */
@@ -56,7 +63,7 @@ export interface WorldInput {
   now: number;
   /** How long this process has known a Pod, by UID, ms by a clock that never jumps. */
   watchedMs: (uid: string) => number;
-  /** Harbinger's own, in which all DaemonSets with our label are ours. */
+  /** Harbinger's own. */
   namespace: string;
   /** How long a covered node has been without a Pod, ms. */
   missingForMs: (hash: string, node: string) => number;
@@ -78,7 +85,8 @@ export function buildWorld(input: WorldInput): World {
 
   for (const set of input.sets) {
     // A set whose label and content disagree was edited by hand; the engine puts it right and it proves nothing until then.
-    const puller = isOurs(set, input.namespace) ? pullerOfSet(set, input.namespace, input.bytes.get(set.image)) : undefined;
+    const counts = input.standing(set) !== 'none';
+    const puller = counts ? pullerOfSet(set, input.namespace, input.bytes.get(set.image)) : undefined;
     if (puller === undefined) continue;
     pullers.set(set.hash, puller);
     const states = statesOf(set, puller, { input, nodes, pods: podsBySet.get(`${set.namespace}/${set.uid}`) ?? [] });
@@ -116,7 +124,7 @@ function statesOf(
     });
     states.set(pod.node, better(states.get(pod.node), state));
   }
-  if (set.deleting) return states;
+  if (set.deleting || input.standing(set) === 'pods') return states;
   for (const node of set.nodes) {
     const known = states.get(node);
     if (known !== undefined && known.state !== 'absent') continue;

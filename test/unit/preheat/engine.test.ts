@@ -2,7 +2,9 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { EnginePort } from '../../../src/preheat/backends/daemonset/engine.js';
 import { Engine } from '../../../src/preheat/backends/daemonset/engine.js';
+import type { DaemonSet } from '../../../src/preheat/backends/daemonset/manifest.js';
 import { pullerManifest, pullerSetName } from '../../../src/preheat/backends/daemonset/manifest.js';
+import { templatePrint } from '../../../src/preheat/backends/daemonset/print.js';
 import { projectPullerPod, projectPullerSet } from '../../../src/preheat/backends/daemonset/project.js';
 import { engineSteps } from '../../../src/preheat/backends/daemonset/steps.js';
 import type { Plan } from '../../../src/preheat/planner.js';
@@ -14,6 +16,14 @@ const manifest = (letter = 'a', nodes = ['n1', 'n2']) => pullerManifest(puller(l
 const stored = (letter = 'a', nodes = ['n1', 'n2']): PullerSet => {
   const object = manifest(letter, nodes);
   return projectPullerSet({ ...object, metadata: { ...object.metadata, uid: `uid-${letter}`, resourceVersion: '1' } });
+};
+const manifestPrint = templatePrint(manifest().spec.template);
+type Spec = Record<string, unknown> & { containers: [Record<string, unknown>, ...unknown[]] };
+/** The set as somebody changed it, or as an API server stores it. */
+const edited = (change: (spec: Spec, object: DaemonSet) => void): PullerSet => {
+  const object = structuredClone(manifest());
+  change(object.spec.template.spec as Spec, object);
+  return projectPullerSet({ ...object, metadata: { ...object.metadata, uid: 'uid-a' } });
 };
 const grants = (...wanted: [string, string[]][]): Plan['grants'] =>
   new Map(wanted.map(([l, nodes]) => [puller(l).hash, { puller: puller(l), nodes: new Set(nodes) }]));
@@ -90,7 +100,12 @@ describe('steps', () => {
     ['as wanted', grants(['a', ['n2', 'n1']]), [stored()], []],
     ['another node', grants(['a', ['n1', 'n3']]), [stored()], [`update ${name('a')}`]],
     ['a node less', grants(['a', ['n1']]), [stored()], [`update ${name('a')}`]],
-    ['another puller program', grants(['a', ['n1', 'n2']]), [{ ...stored(), program: 'old' }], [`update ${name('a')}`]],
+    [
+      'another puller program',
+      grants(['a', ['n1', 'n2']]),
+      [edited((s) => (s.containers[0].image = 'old'))],
+      [`update ${name('a')}`],
+    ],
     ['edited by hand', grants(['a', ['n1', 'n2']]), [{ ...stored(), image: 'evil' }], [`update ${name('a')}`]],
     ['nobody wants it', grants(), [stored()], [`delete ${name('a')}`]],
     ['it goes already', grants(), [{ ...stored(), deleting: true }], []],
@@ -113,7 +128,54 @@ describe('steps', () => {
     const want = grants(['a', ['n1', 'n2']]);
     expect(short(engineSteps(want, [stored()], { ...secrets, idle: () => false }))).toEqual([`update ${name('a')}`]);
     expect(short(engineSteps(want, [stored()], { ...secrets, idle: () => true }))).toEqual([`delete ${name('a')}`]);
-    expect(short(engineSteps(want, [{ ...stored(), pullSecrets: ['registry'] }], { ...secrets, idle: () => true }))).toEqual([]);
+    const made = projectPullerSet(pullerManifest(puller(), ['n1', 'n2'], secrets));
+    expect(short(engineSteps(want, [made], { ...secrets, idle: () => true }))).toEqual([]);
+  });
+
+  const byHand: [string, (spec: Spec, object: DaemonSet) => void][] = [
+    ['no tolerations', (s) => delete s['tolerations']],
+    ['four cores asked for', (s) => (s.containers[0]['resources'] = { requests: { cpu: '4' } })],
+    ['resources of the whole Pod', (s) => (s['resources'] = { requests: { cpu: '4' } })],
+    ['a limit', (s) => (s.containers[0]['resources'] = { requests: { cpu: '0' }, limits: { cpu: '1' } })],
+    ['a selector of nodes', (s) => (s['nodeSelector'] = { pool: 'x' })],
+    ['one more container', (s) => s.containers.push({ name: 'more' })],
+    ['a priority', (s) => (s['priorityClassName'] = 'high')],
+    ['another label of its Pods', (_, o) => (o.spec.template.metadata.labels['team'] = 'x')],
+  ];
+  test.each(byHand)('a set edited by hand is put right: %s', (_, change) => {
+    const want = grants(['a', ['n1', 'n2']]);
+    expect(short(engineSteps(want, [edited(change)], OPTIONS))).toEqual([`update ${name('a')}`]);
+  });
+  test('what the API server writes into a template by itself is no edit', () => {
+    const defaulted = edited((s, o) => {
+      Object.assign(s, { dnsPolicy: 'ClusterFirst', restartPolicy: 'Always', schedulerName: 'default-scheduler' });
+      Object.assign(s, { serviceAccount: s['serviceAccountName'] });
+      Object.assign(s.containers[0], { terminationMessagePath: '/dev/termination-log', terminationMessagePolicy: 'File' });
+      Object.assign(s.containers[0]['startupProbe'] as object, { successThreshold: 1 });
+      Object.assign(o.spec.template.metadata, { creationTimestamp: null });
+    });
+    expect(engineSteps(grants(['a', ['n1', 'n2']]), [defaulted], OPTIONS)).toEqual([]);
+  });
+  test('what comes back on the way after an edit stays, until the set does nothing; made anew it stays for good', () => {
+    const set = edited((s) => (s['nodeSelector'] = { pool: 'x' }));
+    const want = grants(['a', ['n1', 'n2']]);
+    const after = (by: 'create' | 'update', idle: boolean, stored = set.print): string[] =>
+      short(engineSteps(want, [set], { ...OPTIONS, altered: () => ({ sent: manifestPrint, stored, by }), idle: () => idle }));
+    expect(after('update', false)).toEqual([]);
+    expect(after('update', true)).toEqual([`delete ${name('a')}`]);
+    expect(after('create', true)).toEqual([]);
+    // The twin: somebody has changed it since.
+    expect(after('create', true, 'other')).toEqual([`update ${name('a')}`]);
+  });
+  test('a set of an older version, whose selector lacks the shard, is changed with the selector that it has', () => {
+    const old = edited((_, { spec }) => delete spec.selector.matchLabels['harbinger.dev/puller-shard']);
+    const [step] = engineSteps(grants(['a', ['n1', 'n3']]), [old], OPTIONS);
+    expect(step).toMatchObject({ do: 'update', object: { spec: { selector: { matchLabels: old.selector } } } });
+    expect(Object.keys(old.selector)).toEqual(['harbinger.dev/puller']);
+  });
+  test('one whose selector does not pick our Pods, which no edit can change, is made anew', () => {
+    const wrong = edited((_, { spec }) => (spec.selector.matchLabels = { app: 'x' }));
+    expect(short(engineSteps(grants(['a', ['n1', 'n2']]), [wrong], OPTIONS))).toEqual([`delete ${name('a')}`]);
   });
 
   test('property: carrying out the steps gives exactly what is wanted, and then there is nothing left to do', () => {
@@ -143,21 +205,23 @@ describe('the engine', () => {
     failed: string[];
     /** What an attempt at a set comes to; a success unless it is here. */
     errors: Map<string, Error>;
-    stored: { image: string | undefined };
+    /** What the API server keeps of whatever is written; the print of what was sent where there is none. */
+    stored: { image: string; print?: string };
   }
   const rig = (fallsBack = false): Rig => {
     const [calls, failed, errors] = [[] as string[], [] as string[], new Map<string, Error>()];
-    const kept = { image: puller().image as string | undefined };
-    const call = (what: string, set: string): Promise<unknown> => {
+    const kept: Rig['stored'] = { image: puller().image };
+    const call = (what: string, set: string, object: unknown = {}): Promise<unknown> => {
       calls.push(`${what} ${set}`);
       const error = errors.get(set);
-      return error === undefined ? Promise.resolve({}) : Promise.reject(error);
+      return error === undefined ? Promise.resolve(object) : Promise.reject(error);
     };
     const port: EnginePort = {
-      create: ({ metadata }) => call('create', metadata.name),
-      update: ({ metadata }) => call('update', metadata.name),
+      create: (object) => call('create', object.metadata.name, object),
+      update: (object) => call('update', object.metadata.name, object),
       delete: ({ name }) => call('delete', name),
-      storedImage: () => kept.image,
+      stored: (object) => ({ print: templatePrint((object as DaemonSet).spec.template), ...kept }),
+      altered: (set) => failed.push(`altered ${set}`),
       fallsBack: () => fallsBack,
       dropped: (set) => failed.push(`dropped ${set}`),
       refusal: (error) => ((error as Error).message.startsWith('422') ? (error as Error).message : undefined),
@@ -213,6 +277,37 @@ describe('the engine', () => {
     expect(await engine.run([], 1_000)).toBe(4_000);
     expect(await engine.run([], 5_000)).toBeUndefined();
   });
+  test('a failed edit that is due before the set may be edited again waits for that, and asks for no plan before', async () => {
+    const { engine, calls, errors } = rig();
+    const wide = engineSteps(grants(['a', Array.from({ length: 500 }, (_, i) => `n${i}`)]), [stored()], OPTIONS);
+    errors.set(A, new Error('409'));
+    expect(await engine.run(wide, 0)).toBe(3_000);
+    for (const now of [1_000, 1_500, 2_999]) expect(await engine.run(wide, now)).toBe(3_000 - now);
+    expect(calls).toHaveLength(1);
+    errors.clear();
+    expect(await engine.run(wide, 3_000)).toBeUndefined();
+  });
+  test('remembers no edit for longer than it holds up the next one', async () => {
+    const { engine } = rig();
+    await engine.run(create, 0);
+    expect(engine.remembered).toBe(1);
+    await engine.run([], 1_003);
+    expect(engine.remembered).toBe(1);
+    await engine.run([], 1_004);
+    expect(engine.remembered).toBe(0);
+  });
+  test('notes what became of a template on its way, says so once, and forgets it once it is kept', async () => {
+    const { engine, failed, stored: kept } = rig();
+    const set = { namespace: 'harbinger-system', name: A };
+    kept.print = 'other';
+    await engine.run(create, 0);
+    await engine.run(update, 10_000);
+    expect(engine.altered(set)).toEqual({ sent: manifestPrint, stored: 'other', by: 'update' });
+    expect(failed).toEqual([`altered harbinger-system/${A}`]);
+    delete kept.print;
+    await engine.run(update, 20_000);
+    expect(engine.altered(set)).toBeUndefined();
+  });
   test('a failure that may pass is no refusal; it is tried again sooner, or when the server asks for it', async () => {
     const { engine, errors } = rig();
     errors.set(A, new Error('500'));
@@ -230,7 +325,7 @@ describe('the engine', () => {
   });
   test('with a method to fall back to it is no problem: the next plan is made at once, and it is said once', async () => {
     const { engine, failed, stored: kept } = rig(true);
-    kept.image = undefined;
+    kept.image = '';
     expect(await engine.run(create, 0)).toBe(0);
     expect(engine).toMatchObject({ dropsImageVolumes: true, problem: undefined });
     expect(engine.refused(0).size).toBe(0);
@@ -241,7 +336,7 @@ describe('the engine', () => {
   });
   test('an API server that drops image volumes is named, and once it keeps them all is well', async () => {
     const { engine, stored: kept } = rig();
-    kept.image = undefined;
+    kept.image = '';
     await engine.run(create, 0);
     expect(engine.problem).toContain('ImageVolume');
     expect(engine.refused(0).get(puller().hash)).toContain('does not keep image volumes');

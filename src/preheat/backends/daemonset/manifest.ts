@@ -53,6 +53,16 @@ export function pullerSetName(puller: Puller, shard = 0): string {
   return setName(puller.hash, shard);
 }
 
+/** Labels of a DaemonSet of pullers and of its Pods. */
+export function pullerLabels(hash: string, shard: number): Record<string, string> {
+  return {
+    'app.kubernetes.io/name': 'harbinger-puller',
+    'app.kubernetes.io/managed-by': 'harbinger',
+    [LABEL.puller]: hash,
+    [LABEL.pullerShard]: String(shard),
+  };
+}
+
 /**
  * The DaemonSet that has one image on a list of nodes: our own tiny program with the image as an image volume, so that nothing
  * of the image runs. It fits the restricted Pod security profile, has no token, and asks for no resources: 10m CPU kept a gang of
@@ -66,11 +76,7 @@ export function pullerManifest(
   { shard = 0, owners = [] }: Place = {},
 ): DaemonSet {
   const selector = { [LABEL.puller]: puller.hash, [LABEL.pullerShard]: String(shard) };
-  const labels = {
-    'app.kubernetes.io/name': 'harbinger-puller',
-    'app.kubernetes.io/managed-by': 'harbinger',
-    ...selector,
-  };
+  const labels = pullerLabels(puller.hash, shard);
   const ownerReferences = owners.length === 0 ? {} : { ownerReferences: [...owners] };
   return {
     apiVersion: 'apps/v1',

@@ -1,5 +1,5 @@
 import type { Json } from '../../../api/json.js';
-import { at, number, present, record, records, string, time } from '../../../api/json.js';
+import { at, number, present, record, records, string, stringMap, time } from '../../../api/json.js';
 import { LABEL } from '../../../api/names.js';
 import type { KubeObject } from '../../../api/object.js';
 import type { PullMethod } from '../../../api/puller-spec.js';
@@ -7,6 +7,7 @@ import { pullerNodes, warmingOf } from '../../../api/puller-spec.js';
 import type { ContainerState, PullerPod } from '../../evidence.js';
 import type { PullerSet } from '../../world.js';
 import { TENANT_ACCOUNT } from './manifest.js';
+import { templatePrint } from './print.js';
 import { isHarmless } from './shape.js';
 
 function controllerUid(raw: KubeObject): string | undefined {
@@ -92,6 +93,8 @@ export function projectPullerSet(raw: KubeObject): PullerSet {
     serviceAccountName: string(spec['serviceAccountName']) ?? TENANT_ACCOUNT,
     owners: records(metadata.ownerReferences).map((o) => string(o['uid']) ?? ''),
     harmless: isHarmless(spec),
+    print: templatePrint(at(raw, 'spec', 'template')),
+    selector: stringMap(at(raw, 'spec', 'selector')['matchLabels']),
     nodes: pullerNodes(spec),
     deleting: metadata.deletionTimestamp !== undefined,
   });

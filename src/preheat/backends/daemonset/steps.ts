@@ -4,7 +4,8 @@ import type { Plan } from '../../planner.js';
 import type { Puller } from '../../puller.js';
 import type { PullerSet } from '../../world.js';
 import type { DaemonSet, ManifestOptions } from './manifest.js';
-import { pullerManifest, pullerSetName } from './manifest.js';
+import { pullerLabels, pullerManifest, pullerSetName } from './manifest.js';
+import { templatePrint } from './print.js';
 import type { Shard } from './shards.js';
 import { shardsOf } from './shards.js';
 
@@ -13,11 +14,21 @@ export type EngineStep =
   | { do: 'create' | 'update'; hash: string; object: DaemonSet; image: string; nodes: number }
   | { do: 'delete'; set: { namespace: string; name: string; uid: string } };
 
+/** What the API server made of a template that we sent: webhooks change it on the way, and fields of others stay in it. */
+export interface Altered {
+  /** Print of what was sent, and of what was stored. */
+  sent: string;
+  stored: string;
+  by: 'create' | 'update';
+}
+
 export interface StepOptions extends ManifestOptions {
   /** Whether all pulls of an image failed and nothing of it is under way, so that making its Pods anew costs nothing. */
   idle?: (hash: string) => boolean;
   /** Whether sets that have their image by another method stay as they are; one that is edited would lose its warm copies. */
   keepMethod?: boolean;
+  /** What became of a template on its way to the API server, if anything; see Engine. */
+  altered?: (set: PullerSet) => Altered | undefined;
   /** ImagePrewarms that want a puller of a tenant, by hash. */
   owners?: ReadonlyMap<string, readonly OwnerReference[]>;
 }
@@ -58,6 +69,8 @@ function stepFor(puller: Puller, { index, nodes, set }: Shard, asked: StepOption
   const owners = ownersOf(puller, options);
   if (set !== undefined && asWanted(set, { puller, nodes, owners, options })) return undefined;
   const object = pullerManifest(puller, nodes, options, { shard: index, owners });
+  // It cannot be changed. One of an older version knows our Pods all the same.
+  if (set !== undefined) object.spec.selector.matchLabels = { ...set.selector };
   // In a tenant's namespace a set of this name that is not the one we know must not be taken over.
   if (set !== undefined && puller.tenant !== undefined) object.metadata.uid = set.uid;
   return { do: set === undefined ? 'create' : 'update', hash: puller.hash, object, image: puller.image, nodes: nodes.size };
@@ -76,8 +89,21 @@ function ownersOf({ hash, tenant }: Puller, { owners }: StepOptions): readonly O
 function needsNewPods(puller: Puller, set: PullerSet, options: StepOptions): boolean {
   const method = options.method ?? 'ImageVolume';
   if (set.method !== method && set.image === '') return true;
-  const changed = set.method !== method || !sameSecrets(set, secretsOf(puller, options));
+  if (!knowsItsPods(set)) return true;
+  const changed = set.method !== method || !sameSecrets(set, secretsOf(puller, options)) || keepsWhatWeCannotTake(set, options);
   return changed && options.idle?.(puller.hash) === true;
+}
+
+/** Whether the selector picks the Pods that we make: the API server takes no edit of one whose labels are others. */
+function knowsItsPods({ selector, hash, shard }: PullerSet): boolean {
+  const labels = pullerLabels(hash, shard);
+  return Object.entries(selector).every(([key, value]) => labels[key] === value);
+}
+
+/** An edit takes away nothing that others have added; making the set anew does, unless it comes back on the way. */
+function keepsWhatWeCannotTake(set: PullerSet, { altered }: StepOptions): boolean {
+  const known = altered?.(set);
+  return known?.by === 'update' && known.stored === set.print;
 }
 
 interface Wanted {
@@ -92,12 +118,28 @@ function asWanted(set: PullerSet, { puller, nodes, owners, options }: Wanted): b
     set.nodes.length === nodes.size &&
     set.nodes.every((n) => nodes.has(n)) &&
     set.image === puller.image &&
-    set.program === options.program &&
-    set.method === (options.method ?? 'ImageVolume') &&
-    sameSecrets(set, secretsOf(puller, options)) &&
+    says(set, printOf(set, puller, options), options) &&
     // One too many does no harm: garbage collection takes those away that are gone.
     owners.every((o) => set.owners.includes(o.uid))
   );
+}
+
+/** Whether a template says what we want, or what became of just that when it was last sent: sending it again would change nothing. */
+function says(set: PullerSet, wanted: string, { altered }: StepOptions): boolean {
+  const known = altered?.(set);
+  return set.print === wanted || (known?.sent === wanted && known.stored === set.print);
+}
+
+/** Sets are replaced and never changed, so what one should say is worked out once for the same wish. */
+const WANTED = new WeakMap<PullerSet, { wish: string; print: string }>();
+
+function printOf(set: PullerSet, puller: Puller, options: StepOptions): string {
+  const wish = [puller.hash, options.program, options.method ?? '', ...secretsOf(puller, options)].join('\n');
+  const known = WANTED.get(set);
+  if (known?.wish === wish) return known.print;
+  const print = templatePrint(pullerManifest(puller, [], options, { shard: set.shard }).spec.template);
+  WANTED.set(set, { wish, print });
+  return print;
 }
 
 function secretsOf({ tenant }: Puller, { pullSecrets = [] }: ManifestOptions): readonly string[] {
