@@ -26,6 +26,8 @@ export const ANNOTATION = {
   decisions: `${GROUP}/decisions`,
   /** Output on Workloads: the time (RFC 3339) at which a hold ends, stamped before the hold begins. */
   holdDeadline: `${GROUP}/hold-deadline`,
+  /** Output on Workloads: since when quota was reserved (RFC 3339) for the hold whose end is stamped. */
+  holdSince: `${GROUP}/hold-since`,
   /** Output on Workloads: the time (RFC 3339) at which our name on the job's list of admission gates goes at the latest. */
   gateDeadline: `${GROUP}/gate-deadline`,
   /** Manifest annotation of a variant: digest of the platform manifest (or index) that it was made from. */

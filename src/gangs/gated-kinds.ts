@@ -1,7 +1,8 @@
-import type { GangRef } from '../api/kinds/image-prewarm.js';
+import type { GateView } from './gates.js';
+import { jobKind } from './kinds.js';
 
 /** Where jobs of one kind are found in the API. */
-export interface JobKind {
+export interface GatedKind {
   group: string;
   version: string;
   plural: string;
@@ -9,35 +10,16 @@ export interface JobKind {
   namespaced: true;
 }
 
-const kind = (group: string, version: string, plural: string, name: string): JobKind => ({
-  group,
-  version,
-  plural,
-  kind: name,
-  namespaced: true,
-});
+/** Names of versions (API conventions, "API versioning"). It becomes part of an URL, and whoever may edit the Workload wrote it. */
+const VERSION = /^v\d{1,3}((alpha|beta)\d{1,3})?$/;
 
 /**
- * Kinds whose own object carries Kueue's list of gates and whose Workload is made from it at once (Kueue 0.19, pkg/controller/jobs).
- * Pods and Deployments are missing on purpose: a right to patch all of them is more than a hold is worth.
+ * Where the job that a gate stands on is read and patched, undefined where its gate is not ours to take off. The version is the one
+ * that its Workload names it by: a cluster may serve another one than the table knows.
  */
-export const GATED_KINDS: readonly JobKind[] = [
-  kind('batch', 'v1', 'jobs', 'Job'),
-  kind('jobset.x-k8s.io', 'v1alpha2', 'jobsets', 'JobSet'),
-  kind('leaderworkerset.x-k8s.io', 'v1', 'leaderworkersets', 'LeaderWorkerSet'),
-  kind('kubeflow.org', 'v2beta1', 'mpijobs', 'MPIJob'),
-  kind('kubeflow.org', 'v1', 'pytorchjobs', 'PyTorchJob'),
-  kind('kubeflow.org', 'v1', 'tfjobs', 'TFJob'),
-  kind('kubeflow.org', 'v1', 'xgboostjobs', 'XGBoostJob'),
-  kind('kubeflow.org', 'v1', 'paddlejobs', 'PaddleJob'),
-  kind('kubeflow.org', 'v1', 'jaxjobs', 'JAXJob'),
-  kind('trainer.kubeflow.org', 'v1alpha1', 'trainjobs', 'TrainJob'),
-  kind('ray.io', 'v1', 'rayjobs', 'RayJob'),
-  kind('ray.io', 'v1', 'rayclusters', 'RayCluster'),
-  kind('workload.codeflare.dev', 'v1beta2', 'appwrappers', 'AppWrapper'),
-];
-
-/** The kind of a job, undefined where its gate is not ours to take off. */
-export function gatedKindOf(ref: Pick<GangRef, 'apiGroup' | 'kind'>): JobKind | undefined {
-  return GATED_KINDS.find((k) => k.group === ref.apiGroup && k.kind === ref.kind);
+export function gatedKindOf(job: Pick<GateView['job'], 'apiGroup' | 'version' | 'kind'>): GatedKind | undefined {
+  const known = jobKind(job);
+  if (known?.gated !== true || !VERSION.test(job.version)) return undefined;
+  const { group, plural, kind } = known;
+  return { group, version: job.version, plural, kind, namespaced: true };
 }

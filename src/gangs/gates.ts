@@ -13,7 +13,7 @@ type Annotations = Readonly<Record<string, string>>;
 /** A Workload that Kueue does not look at before we take our name off its job; no quota is held for it. */
 export interface GateView {
   /** The job, which carries the list; Kueue copies it to the Workload. */
-  job: Pick<GangRef, 'apiGroup' | 'kind' | 'name' | 'uid'>;
+  job: Pick<GangRef, 'apiGroup' | 'kind' | 'name' | 'uid'> & { version: string };
   /** Epoch ms of the Workload's creation. */
   createdAt: number;
   /** Epoch ms of the stamped end, absent if the annotation is absent or is not a time. */
@@ -46,19 +46,23 @@ export function gateView(workload: KubeObject & Json): GateView | undefined {
   if (!isGated(annotations)) return undefined;
   const holding = records(at(workload, 'status')['conditions']).filter((c) => c['status'] === 'True');
   if (holding.some((c) => c['type'] === 'Finished' || c['type'] === 'QuotaReserved')) return undefined;
-  const owner = metadata.ownerReferences?.find((o) => o.controller === true) ?? metadata.ownerReferences?.[0];
+  const job = jobOfWorkload(workload);
+  if (job === undefined) return undefined;
+  const deadline = time(annotations[ANNOTATION.gateDeadline]);
+  return { job, createdAt: time(metadata.creationTimestamp) ?? 0, ...(deadline === undefined ? {} : { deadline }) };
+}
+
+/** The job that Kueue made a Workload for; undefined for one that nobody owns. */
+export function jobOfWorkload({ metadata: { ownerReferences = [] } }: KubeObject): GateView['job'] | undefined {
+  const owner = ownerReferences.find((o) => o.controller === true) ?? ownerReferences[0];
   if (owner === undefined) return undefined;
   const slash = owner.apiVersion.indexOf('/');
-  const deadline = time(annotations[ANNOTATION.gateDeadline]);
   return {
-    job: {
-      apiGroup: owner.apiVersion.slice(0, Math.max(0, slash)),
-      kind: owner.kind,
-      name: owner.name,
-      uid: string(owner.uid) ?? '',
-    },
-    createdAt: time(metadata.creationTimestamp) ?? 0,
-    ...(deadline === undefined ? {} : { deadline }),
+    apiGroup: owner.apiVersion.slice(0, Math.max(0, slash)),
+    version: owner.apiVersion.slice(slash + 1),
+    kind: owner.kind,
+    name: owner.name,
+    uid: string(owner.uid) ?? '',
   };
 }
 

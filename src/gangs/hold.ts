@@ -17,6 +17,8 @@ export interface HoldView {
   checks: { name: string; state: string; message: string; retries?: number }[];
   /** Epoch ms of the stamped deadline, absent if the annotation is absent or is not a time. */
   deadline?: number;
+  /** Epoch ms of the reservation that the deadline was stamped for, absent if nobody says. */
+  deadlineSince?: number;
   /** What the Workload itself says in annotation prewarm-hold, ms: nothing is nearer. */
   holdMs?: number;
 }
@@ -35,6 +37,7 @@ export function holdView(workload: KubeObject & Record<string, unknown>): HoldVi
   const reservedAt = reserved === undefined ? undefined : (time(reserved['lastTransitionTime']) ?? 0);
   const annotations = stringMap(workload.metadata.annotations);
   const deadline = time(annotations[ANNOTATION.holdDeadline]);
+  const deadlineSince = time(annotations[ANNOTATION.holdSince]);
   const holdMs = parseDuration(annotations[ANNOTATION.prewarmHold] ?? '');
   return {
     ...(reservedAt === undefined ? {} : { reservedAt }),
@@ -44,6 +47,7 @@ export function holdView(workload: KubeObject & Record<string, unknown>): HoldVi
     active: at(workload, 'spec')['active'] !== false,
     checks: records(status['admissionChecks']).map(checkView),
     ...(deadline === undefined ? {} : { deadline }),
+    ...(deadlineSince === undefined ? {} : { deadlineSince }),
     ...(holdMs === undefined ? {} : { holdMs }),
   };
 }
@@ -65,12 +69,14 @@ export function heldChecks(view: HoldView, checkNames: ReadonlySet<string>): str
 }
 
 /**
- * The stamped deadline that is valid for the present reservation, in epoch ms. A stamp from before the reservation belongs to
- * an earlier one (the gang was evicted since) and vouches for nothing; one beyond MAX_HOLD_MS is cut to it.
+ * The stamped deadline that is valid for the present reservation, in epoch ms. A stamp for an earlier one (the gang was evicted
+ * since) vouches for nothing, also where its time is still to come: each reservation has the whole hold. One that does not say for
+ * which it is must at least not be over before this one began; `release` and people write such. Beyond MAX_HOLD_MS it is cut to that.
  */
 export function validDeadline(view: HoldView): number | undefined {
-  const { reservedAt, deadline } = view;
-  if (reservedAt === undefined || deadline === undefined || deadline < reservedAt) return undefined;
+  const { reservedAt, deadline, deadlineSince = reservedAt } = view;
+  if (reservedAt === undefined || deadline === undefined || deadline < reservedAt || deadlineSince !== reservedAt)
+    return undefined;
   return Math.min(deadline, reservedAt + MAX_HOLD_MS);
 }
 

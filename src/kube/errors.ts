@@ -95,6 +95,8 @@ const kube =
     e instanceof KubeError && test(e);
 
 export const isNotFound = kube((e) => e.status === 404);
+/** Nothing of this kind is served in this version, which the server says without an object of its own. */
+export const isUnserved = kube((e) => e.status === 404 && e.reason === 'HTTP 404');
 /** Somebody else wrote first, or a precondition failed; AlreadyExists shares the status but not the meaning. */
 export const isConflict = kube((e) => e.status === 409 && e.reason !== 'AlreadyExists');
 export const isAlreadyExists = kube((e) => e.status === 409 && e.reason === 'AlreadyExists');

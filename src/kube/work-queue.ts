@@ -33,6 +33,8 @@ export interface WorkQueueOptions {
   clock: Clock;
   log: Log;
   metrics?: Metrics;
+  /** Longest pause after a failure, ms, whatever the server asks for: for keys that must not be late. */
+  longestRetryMs?: number;
 }
 
 interface Due {
@@ -47,7 +49,8 @@ const USUAL_CONFLICTS = 4;
 
 /**
  * Runs one reconcile per key at a time and none in vain: keys that are added while they wait are one run, keys that are added while
- * they run get exactly one more (the semantics of client-go's work queue). Failures of a key are retried after 5 ms, 10 ms, ... 5 min,
+ * they run get exactly one more (the semantics of client-go's work queue). Failures of a key are retried after 5 ms, 10 ms, ... 5 min
+ * (or what `longestRetryMs` says),
  * or later when the error carries `retryAfterMs`; an `add` in that pause does not cut it short, or a busy watch would undo all back-off.
  */
 export class WorkQueue {
@@ -162,9 +165,10 @@ export class WorkQueue {
   #backOff(key: string, error: unknown): number {
     const failures = this.#failures.get(key) ?? 0;
     this.#failures.set(key, failures + 1);
-    const own = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures, 30));
+    const own = FIRST_RETRY_MS * 2 ** Math.min(failures, 30);
     const asked = (error as { retryAfterMs?: unknown } | undefined)?.retryAfterMs;
-    const delayMs = Math.max(own, typeof asked === 'number' ? asked : 0);
+    const longest = this.#options.longestRetryMs ?? LONGEST_RETRY_MS;
+    const delayMs = Math.min(longest, Math.max(own, typeof asked === 'number' ? asked : 0));
     this.#meter.retried();
     const timer = this.#options.clock.setTimeout(() => {
       this.#backingOff.delete(key);

@@ -3,11 +3,11 @@ import { splitKey } from '../api/object.js';
 import { gatedKindOf } from '../gangs/gated-kinds.js';
 import type { GateView } from '../gangs/gates.js';
 import { gateEnd, gateView, ungatePatch } from '../gangs/gates.js';
-import { isConflict, isForbidden, isInvalid, isNotFound } from '../kube/errors.js';
+import { isConflict, isForbidden, isInvalid, isNotFound, isUnserved } from '../kube/errors.js';
 import { Reflector } from '../kube/reflector.js';
 import { RESOURCE, apiVersionOf } from '../kube/resources.js';
 import { WorkQueue } from '../kube/work-queue.js';
-import { GRACE_MS, MAX_WAIT_MS } from './watchdog-watch.js';
+import { GRACE_MS, LONGEST_RETRY_MS, MAX_WAIT_MS } from './watchdog-watch.js';
 import type { Watch, WatchdogOptions } from './watchdog-watch.js';
 
 const NOTE = 'the time of its gate passed; the job is queued without waiting for its images';
@@ -32,7 +32,10 @@ export class GateWatch implements Watch {
       ...(fieldSelector === undefined ? {} : { fieldSelector }),
       project: gateView,
     });
-    this.#queue = new WorkQueue({ name: 'gates', concurrency: 2, clock, log, metrics, reconcile: (key) => this.#reconcile(key) });
+    this.#queue = new WorkQueue({
+      ...{ name: 'gates', concurrency: 2, longestRetryMs: LONGEST_RETRY_MS },
+      ...{ clock, log, metrics, reconcile: (key) => this.#reconcile(key) },
+    });
   }
 
   get problem(): string | undefined {
@@ -78,6 +81,7 @@ export class GateWatch implements Watch {
       await client.patch(kind, name, { type: 'json', ops });
     } catch (err) {
       if (isForbidden(err)) log.warn({ err, workload: key }, 'a gate whose time is over may not be taken off its job');
+      else if (isUnserved(err)) log.warn({ err, workload: key }, 'a gate whose time is over stands on a job that is not served');
       else if (!isNotFound(err) && !isConflict(err) && !isInvalid(err)) throw err;
       return { after: REFUSED_MS };
     }

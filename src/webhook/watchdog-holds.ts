@@ -8,7 +8,7 @@ import type { PatchOp } from '../kube/port.js';
 import { Reflector } from '../kube/reflector.js';
 import { RESOURCE, apiVersionOf } from '../kube/resources.js';
 import { WorkQueue } from '../kube/work-queue.js';
-import { GRACE_MS, MAX_WAIT_MS } from './watchdog-watch.js';
+import { GRACE_MS, LONGEST_RETRY_MS, MAX_WAIT_MS } from './watchdog-watch.js';
 import type { Watch, WatchdogOptions } from './watchdog-watch.js';
 
 interface Held {
@@ -56,6 +56,7 @@ export class HoldWatch implements Watch {
     this.#queue = new WorkQueue({
       name: 'watchdog',
       concurrency: 4,
+      longestRetryMs: LONGEST_RETRY_MS,
       clock,
       log,
       metrics,

@@ -31,6 +31,11 @@ export interface Watch {
 /** A deadline is compared with the wall clock at least so often, since that may jump, ms. */
 export const MAX_WAIT_MS = 60_000;
 /**
+ * A hold whose end was refused is tried again at least so often, ms. While Kueue restarts its webhook refuses every write; what is
+ * overdue by then holds quota that nobody uses.
+ */
+export const LONGEST_RETRY_MS = 5_000;
+/**
  * A controller that lives ends a hold at its deadline, and says more than we can. Only what it leaves undone is ours: each release
  * by the watchdog is an alert.
  */

@@ -80,9 +80,20 @@ const FACTS: Readonly<Record<keyof typeof ANNOTATION, Facts>> = {
     initial: 'absent: no hold was begun',
     writtenBy: `${OUTPUT}: the controller before a hold begins, and \`release\``,
     readBy: 'controller, watchdog of the webhook',
-    precedence: 'one object only; one from before the present reservation counts for nothing',
+    precedence:
+      'one object only; one from before the present reservation, or for another one by [hold-since](hold-since.md), counts for nothing',
     typo: 'counts as absent: the hold ends `budgets.unstampedHoldSeconds` after the reservation',
     changes: `at once; one later than ${MAX_HOLD_MS / 3_600_000} hours after the reservation is cut to that`,
+  },
+  holdSince: {
+    on: 'Kueue Workload',
+    values: 'a time, RFC 3339',
+    initial: 'absent: the deadline counts for any reservation that began before it',
+    writtenBy: `${OUTPUT}: the controller and \`release\`, together with \`hold-deadline\``,
+    readBy: 'controller, watchdog of the webhook',
+    precedence: 'one object only',
+    typo: 'counts as absent',
+    changes: 'at once',
   },
   gateDeadline: {
     on: 'Kueue Workload',

@@ -1,5 +1,4 @@
 import { GROUP, INSTALL } from '../../src/api/names.js';
-import { GATED_KINDS } from '../../src/gangs/gated-kinds.js';
 import type { JobKind } from '../../src/gangs/kinds.js';
 import { JOB_KINDS } from '../../src/gangs/kinds.js';
 import { componentLabels } from './labels.js';
@@ -152,14 +151,15 @@ export function rbac(namespace: string): Manifest[] {
     ],
   };
   // Bound to nobody: with holds.gatedJobs On, whoever wants it binds it to both processes, in all namespaces or in some.
+  const gated = JOB_KINDS.filter((k) => k.gated === true);
   const gatedJobs: Manifest = {
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'ClusterRole',
     metadata: { name: INSTALL.gatedJobsRole, labels: componentLabels('controller') },
-    rules: [...new Set(GATED_KINDS.map((k) => k.group))].map((group) =>
+    rules: [...new Set(gated.map((k) => k.group))].map((group) =>
       rule(
         group,
-        GATED_KINDS.filter((k) => k.group === group).map((k) => k.plural),
+        gated.filter((k) => k.group === group).map((k) => k.plural),
         ['get', 'patch'],
       ),
     ),

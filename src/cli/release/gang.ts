@@ -3,7 +3,8 @@ import { at, string, stringMap } from '../../api/json.js';
 import { formatTime } from '../../api/duration.js';
 import { ADMISSION_GATED_BY, ANNOTATION } from '../../api/names.js';
 import type { KubeObject } from '../../api/object.js';
-import { isGated } from '../../gangs/gates.js';
+import type { GateView } from '../../gangs/gates.js';
+import { isGated, jobOfWorkload } from '../../gangs/gates.js';
 import type { HoldView } from '../../gangs/hold.js';
 import { heldChecks, holdView } from '../../gangs/hold.js';
 
@@ -17,8 +18,8 @@ export interface ReleasableGang {
   namespace: string;
   /** Name of the Workload. */
   workload: string;
-  /** The job: kind, name and UID of the owner; absent for a Workload that nobody owns. */
-  job?: { apiGroup: string; kind: string; name: string; uid: string };
+  /** Absent for a Workload that nobody owns. */
+  job?: GateView['job'];
   heldBy: HeldBy;
   /** Why, for people. */
   why: string;
@@ -33,7 +34,7 @@ export interface ReleasableGang {
 export function releasableGang(raw: RawWorkload, checks: ReadonlySet<string> | undefined): ReleasableGang {
   const { metadata } = raw;
   const view = holdView(raw);
-  const job = jobOf(raw);
+  const job = jobOfWorkload(raw);
   return {
     namespace: metadata.namespace ?? '',
     workload: metadata.name,
@@ -48,18 +49,6 @@ function holdOf(raw: RawWorkload, view: HoldView, checks: ReadonlySet<string>): 
   if (held.length > 0) return { heldBy: 'check', why: heldWhy(raw, view, held) };
   const gated = isGated(stringMap(raw.metadata.annotations)) && view.reservedAt === undefined && !view.finished;
   return gated ? { heldBy: 'gate', why: gatedWhy(raw) } : { heldBy: 'nothing', why: notHeldWhy(view) };
-}
-
-function jobOf({ metadata: { ownerReferences = [] } }: RawWorkload): ReleasableGang['job'] {
-  const owner = ownerReferences.find((o) => o.controller === true) ?? ownerReferences[0];
-  if (owner === undefined) return undefined;
-  const slash = owner.apiVersion.indexOf('/');
-  return {
-    apiGroup: owner.apiVersion.slice(0, Math.max(0, slash)),
-    kind: owner.kind,
-    name: owner.name,
-    uid: string(owner.uid) ?? '',
-  };
 }
 
 function heldWhy(raw: RawWorkload, view: HoldView, held: readonly string[]): string {

@@ -120,13 +120,15 @@ async function letGo(gang: ReleasableGang, deps: ReleaseDeps): Promise<void> {
   const { namespace, workload, reservedAt, heldBy } = gang;
   const annotations = {
     [ANNOTATION.prewarmHold]: '0s',
-    ...(reservedAt === undefined ? {} : { [ANNOTATION.holdDeadline]: formatTime(reservedAt) }),
+    ...(reservedAt === undefined ? {} : stampedAt(formatTime(reservedAt))),
   };
   // The gate first: it is what the person sees, and with one right of two at least that is done.
   if (heldBy === 'gate') await ungate(gang, deps);
   const body = { metadata: { annotations } };
   await deps.client.patch(RESOURCE.workloads, { namespace, name: workload }, { type: 'merge', body });
 }
+
+const stampedAt = (time: string): Record<string, string> => ({ [ANNOTATION.holdDeadline]: time, [ANNOTATION.holdSince]: time });
 
 async function ungate({ namespace, job }: ReleasableGang, { client }: ReleaseDeps): Promise<void> {
   const kind = job === undefined ? undefined : gatedKindOf(job);

@@ -3,7 +3,7 @@ import type { ReleaseReason } from '../../api/reasons.js';
 import type { GateView } from '../../gangs/gates.js';
 import { gateEnd } from '../../gangs/gates.js';
 import type { CheckSnapshot } from './decide.js';
-import { neverHeld, pointlessBecause, progressMessage, warmAnswer } from './decide.js';
+import { LOOK_MS, neverHeld, pointlessBecause, progressMessage, warmAnswer } from './decide.js';
 
 export interface GateSnapshot extends Pick<CheckSnapshot, 'optIn' | 'hasImages' | 'mode' | 'warmth'> {
   gate: GateView;
@@ -21,9 +21,6 @@ export type GateDecision =
   | { do: 'remove'; reason: ReleaseReason; message: string }
   /** Look again in so many ms. */
   | { do: 'wait'; after: number };
-
-/** Longest pause between two looks, ms: a clock that jumps must not put off the end. */
-const LOOK_MS = 30_000;
 
 /** What becomes of our gate on a job (promise P5): it goes when waiting is over, useless, or not wanted. Total and pure. */
 export function decideGate(snapshot: GateSnapshot, now: number): GateDecision {
@@ -56,7 +53,7 @@ export function decideGate(snapshot: GateSnapshot, now: number): GateDecision {
 function endOf(snapshot: GateSnapshot, now: number): { reason: ReleaseReason; message: string } | undefined {
   const { warmth } = snapshot;
   const never = neverHeld(snapshot);
-  if (never !== undefined) return { reason: 'OptedOut', message: never };
+  if (never !== undefined) return never;
   // No check asks for a share of the nodes here.
   const warm = warmAnswer(warmth, 100);
   if (warm !== undefined) return { reason: 'WarmVerified', message: warm.message };

@@ -1,5 +1,5 @@
 import { formatDuration, formatTime } from '../../api/duration.js';
-import type { HoldEndReason } from '../../api/reasons.js';
+import type { HoldEndReason, ReleaseReason } from '../../api/reasons.js';
 import type { HoldView } from '../../gangs/hold.js';
 import { validDeadline } from '../../gangs/hold.js';
 import { isEnough } from './enough.js';
@@ -69,8 +69,8 @@ interface Answer {
   after?: number;
 }
 
-/** Longest pause between two looks at a held gang: a clock that jumps must not put off its release. */
-const LOOK_MS = 30_000;
+/** Longest pause between two looks at a held gang, ms: a clock that jumps must not put off its release. */
+export const LOOK_MS = 30_000;
 
 /**
  * What our checks on one Workload should say (promise P5). Level-triggered: Kueue puts checks back to Pending at evictions and may
@@ -116,7 +116,7 @@ function answerOf(snapshot: CheckSnapshot, parameters: CheckParameters, at: { no
   const { view, optIn } = snapshot;
   const problems = problemsOf(optIn);
   const never = neverHeld(snapshot);
-  if (never !== undefined) return { state: 'Ready', reason: 'OptedOut', message: never };
+  if (never !== undefined) return { state: 'Ready', ...never };
   const warm = warmAnswer(snapshot.warmth, parameters.minWarmPercent);
   if (warm !== undefined) return warm;
   if (view.reservedAt === undefined) return { state: 'Pending', message: progressMessage(snapshot.warmth, at.now) + problems };
@@ -128,10 +128,15 @@ function answerOf(snapshot: CheckSnapshot, parameters: CheckParameters, at: { no
 const problemsOf = ({ problems }: OptIn): string => (problems.length === 0 ? '' : ` (${problems.join('; ')})`);
 
 /** Why nothing keeps a gang from starting whatever is warm, undefined where its images count. */
-export function neverHeld({ mode, optIn, hasImages }: Pick<CheckSnapshot, 'mode' | 'optIn' | 'hasImages'>): string | undefined {
-  if (mode !== 'On') return `Harbinger is in mode ${mode} and holds nothing`;
-  if (!optIn.optedIn) return `not opted in to prewarming${problemsOf(optIn)}`;
-  return hasImages ? undefined : 'no container of the gang pulls an image';
+export function neverHeld({
+  mode,
+  optIn,
+  hasImages,
+}: Pick<CheckSnapshot, 'mode' | 'optIn' | 'hasImages'>): { reason: ReleaseReason; message: string } | undefined {
+  // Whoever set the mode knows; nobody of the gang opted out.
+  if (mode !== 'On') return { reason: 'SwitchedOff', message: `Harbinger is in mode ${mode} and holds nothing` };
+  if (!optIn.optedIn) return { reason: 'OptedOut', message: `not opted in to prewarming${problemsOf(optIn)}` };
+  return hasImages ? undefined : { reason: 'OptedOut', message: 'no container of the gang pulls an image' };
 }
 
 export function warmAnswer(warmth: Warmth | undefined, minWarmPercent: number): Answer | undefined {
@@ -157,7 +162,7 @@ function heldAnswer(snapshot: CheckSnapshot, parameters: CheckParameters, at: { 
   if (pointless !== undefined) return { state: 'Ready', reason: 'Hopeless', message: pointless };
   const reservedAt = view.reservedAt ?? now;
   const stamped = validDeadline(view);
-  // A stamp of an earlier, longer hold may lie in the future still; what the gang asks for now counts.
+  // The stamp may be of a longer hold; what the gang asks for now counts.
   const deadline = Math.min(stamped ?? Number.POSITIVE_INFINITY, reservedAt + holdMs);
   if (now >= deadline) return timedOut(`the hold of ${formatDuration(deadline - reservedAt)} is over`, context);
   const held: Answer = { state: 'Pending', message: heldMessage(progress, deadline), after: Math.min(LOOK_MS, deadline - now) };

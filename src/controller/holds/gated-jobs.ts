@@ -1,14 +1,15 @@
 import { formatTime } from '../../api/duration.js';
+import type { ReleaseReason } from '../../api/reasons.js';
 import { time } from '../../api/json.js';
 import { ADMISSION_GATED_BY, ANNOTATION, CHECK_CONTROLLER, INSTALL } from '../../api/names.js';
 import type { KubeObject } from '../../api/object.js';
 import type { HarbingerConfig } from '../../config/schema.js';
-import type { JobKind } from '../../gangs/gated-kinds.js';
+import type { GatedKind } from '../../gangs/gated-kinds.js';
 import { gatedKindOf } from '../../gangs/gated-kinds.js';
 import type { GateView } from '../../gangs/gates.js';
 import { ungatePatch } from '../../gangs/gates.js';
 import { templateFacts } from '../../gangs/pod-templates.js';
-import { isConflict, isForbidden, isInvalid, isNotFound } from '../../kube/errors.js';
+import { isConflict, isForbidden, isInvalid, isNotFound, isUnserved } from '../../kube/errors.js';
 import type { EventRecorder } from '../../kube/events.js';
 import type { KubePort, PatchOp } from '../../kube/port.js';
 import { apiVersionOf } from '../../kube/resources.js';
@@ -44,6 +45,9 @@ const RETRY_MS = 1_000;
 /** A gate that cannot be taken off is tried again after this time, ms: rights are given without a word to us. */
 const REFUSED_MS = 30_000;
 
+/** Nothing went wrong for the owner of a job whose gate goes for these reasons. */
+const QUIET: ReadonlySet<ReleaseReason> = new Set<ReleaseReason>(['WarmVerified', 'SwitchedOff']);
+
 /** Takes our gate off jobs that wait for their images without quota. Key: that of the Workload. */
 export class GatedJobsReconciler {
   readonly #options: GatedJobsOptions;
@@ -70,7 +74,10 @@ export class GatedJobsReconciler {
     try {
       return await this.#step(workload, kind);
     } catch (error) {
-      if (isNotFound(error)) return { after: RETRY_MS };
+      if (isUnserved(error))
+        return this.#stays(workload, `the API server does not serve ${kind.plural} of ${apiVersionOf(kind)}`);
+      // The job is gone, and its Workload goes too.
+      if (isNotFound(error)) return { after: REFUSED_MS };
       // Somebody changed the list or the Workload first; this is decided again on what is there then.
       if (isConflict(error) || isInvalid(error)) return { after: RETRY_MS };
       if (!isForbidden(error)) throw error;
@@ -82,12 +89,12 @@ export class GatedJobsReconciler {
   }
 
   /** Why nobody takes the gate off, undefined where we do. */
-  #problem({ job }: GateView, kind: JobKind | undefined): string | undefined {
+  #problem({ job }: GateView, kind: GatedKind | undefined): string | undefined {
     if (this.#options.config().holds.gatedJobs === 'Off') return `holds.gatedJobs is Off in Harbinger's configuration`;
-    return kind === undefined ? `Harbinger does not know kind ${job.kind} of ${job.apiGroup}` : undefined;
+    return kind === undefined ? `Harbinger does not know kind ${job.kind} of ${job.apiGroup}/${job.version}` : undefined;
   }
 
-  async #step(workload: Gated, kind: JobKind): Promise<Result> {
+  async #step(workload: Gated, kind: GatedKind): Promise<Result> {
     const decision = decideGate(this.#snapshot(workload), this.#options.clock.now());
     switch (decision.do) {
       case 'wait':
@@ -118,7 +125,7 @@ export class GatedJobsReconciler {
     };
   }
 
-  async #read({ gang, gate }: Gated, kind: JobKind): Promise<KubeObject> {
+  async #read({ gang, gate }: Gated, kind: GatedKind): Promise<KubeObject> {
     const job = await this.#options.client.get<KubeObject>(kind, { namespace: gang.namespace, name: gate.job.name });
     this.#created.set(gang.key, { uid: gate.job.uid, at: time(job.metadata.creationTimestamp) ?? gate.createdAt });
     return job;
@@ -137,7 +144,7 @@ export class GatedJobsReconciler {
   }
 
   /** Of jobs that have taken our name off themselves nothing is left to do; Kueue copies their list in a moment. */
-  async #remove(workload: Gated, kind: JobKind, { reason, message }: Extract<GateDecision, { do: 'remove' }>): Promise<Result> {
+  async #remove(workload: Gated, kind: GatedKind, { reason, message }: Extract<GateDecision, { do: 'remove' }>): Promise<Result> {
     const { gang, gate } = workload;
     const { actuator, counts, log } = this.#options;
     const ops = ungatePatch(await this.#read(workload, kind), gate.job.uid);
@@ -145,7 +152,7 @@ export class GatedJobsReconciler {
     await actuator.perform({ type: 'remove-gate', resource: kind, job: { namespace: gang.namespace, name: gate.job.name }, ops });
     counts.ended('Gate', reason);
     log.info({ gang: gang.key, reason, message }, 'the gate of a job is off');
-    this.#event(workload, { type: reason === 'WarmVerified' ? 'Normal' : 'Warning', reason: `Ungated${reason}`, note: message });
+    this.#event(workload, { type: QUIET.has(reason) ? 'Normal' : 'Warning', reason: `Ungated${reason}`, note: message });
     return {};
   }
 

@@ -2,6 +2,7 @@ import { formatTime } from '../../api/duration.js';
 import { ANNOTATION } from '../../api/names.js';
 import { templateFacts } from '../../gangs/pod-templates.js';
 import type { HarbingerConfig } from '../../config/schema.js';
+import { validDeadline } from '../../gangs/hold.js';
 import { isConflict, isInvalid, isNotFound } from '../../kube/errors.js';
 import type { PatchOp } from '../../kube/port.js';
 import type { Result } from '../../kube/work-queue.js';
@@ -114,11 +115,15 @@ export class KueueCheckReconciler {
   }
 
   async #stamp(workload: WorkloadView, deadline: number): Promise<void> {
-    const value = formatTime(deadline);
-    const pointer = `/metadata/annotations/${ANNOTATION.holdDeadline.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    const { reservedAt = deadline } = workload.hold;
+    const annotate = (name: string, at: number): PatchOp => {
+      const path = `/metadata/annotations/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+      return { op: 'add', path, value: formatTime(at) };
+    };
     const ops: PatchOp[] = [
       ...(workload.hasAnnotations ? [] : [{ op: 'add', path: '/metadata/annotations', value: {} } as const]),
-      { op: 'add', path: pointer, value },
+      annotate(ANNOTATION.holdDeadline, deadline),
+      annotate(ANNOTATION.holdSince, reservedAt),
     ];
     await this.#options.actuator.perform({ type: 'stamp-deadline', workload: this.#seen(workload), ops });
   }
@@ -131,7 +136,8 @@ export class KueueCheckReconciler {
     if (writes.some((w) => w.state === 'Pending' && w.transition)) this.#flaps.takenBack(workload.key, now);
     try {
       await actuator.perform({ type: 'write-check', workload: this.#seen(workload), ops });
-      const ended = workload.hold.reservedAt === undefined ? undefined : writes.find((w) => w.transition)?.reason;
+      // Only a hold that was stamped kept the gang from anything; all others are answered the moment they are seen.
+      const ended = validDeadline(workload.hold) === undefined ? undefined : writes.find((w) => w.transition)?.reason;
       if (ended !== undefined) this.#options.counts.ended('Check', ended);
     } catch (error) {
       guard.notLetGo(workload.key, error);

@@ -136,7 +136,11 @@ describe('letting gangs go', () => {
         name: 'job-a-1a2b3',
         body: {
           metadata: {
-            annotations: { 'harbinger.dev/prewarm-hold': '0s', 'harbinger.dev/hold-deadline': '2026-01-01T00:00:00Z' },
+            annotations: {
+              'harbinger.dev/prewarm-hold': '0s',
+              'harbinger.dev/hold-deadline': '2026-01-01T00:00:00Z',
+              'harbinger.dev/hold-since': '2026-01-01T00:00:00Z',
+            },
           },
         },
       },

@@ -19,7 +19,11 @@ const cold: Warmth = {
 };
 
 const snapshot = (change: Partial<GateSnapshot> = {}): GateSnapshot => ({
-  gate: { job: { apiGroup: 'batch', kind: 'Job', name: 'train', uid: 'u' }, createdAt: T0 + 1_000, deadline: T0 + 10 * MINUTE },
+  gate: {
+    job: { apiGroup: 'batch', version: 'v1', kind: 'Job', name: 'train', uid: 'u' },
+    createdAt: T0 + 1_000,
+    deadline: T0 + 10 * MINUTE,
+  },
   optIn: { optedIn: true, problems: [] },
   hasImages: true,
   mode: 'On',
@@ -69,7 +73,8 @@ describe('our gate on a job', () => {
       T0,
       { do: 'remove', reason: 'OptedOut' },
     ],
-    ['goes in mode Observe', { mode: 'Observe' }, T0, { do: 'remove', reason: 'OptedOut' }],
+    ['goes in mode Observe, in which nobody opted out', { mode: 'Observe' }, T0, { do: 'remove', reason: 'SwitchedOff' }],
+    ['goes in mode Off, whoever opted in', { mode: 'Off' }, T0, { do: 'remove', reason: 'SwitchedOff' }],
     ['goes where there is no image', { hasImages: false }, T0, { do: 'remove', reason: 'OptedOut' }],
     ['stays before its images are looked up', { warmth: undefined }, T0, { do: 'wait' }],
   ];

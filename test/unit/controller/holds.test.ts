@@ -151,6 +151,16 @@ describe('what the check says', () => {
     expect(writes[0]?.transition).toBe(given.view.checks[0]?.state !== state);
   });
 
+  test.each([
+    ['Off' as const, true, 'SwitchedOff'],
+    ['Observe' as const, false, 'SwitchedOff'],
+    ['On' as const, false, 'OptedOut'],
+  ])('in mode %s with opt-in %s a hold ends as %s', (mode, optedIn, reason) =>
+    expect(decideCheck(snapshot({ mode, optIn: { optedIn, problems: [] }, view: view('Pending', RESERVED) }), T0).writes).toEqual(
+      [expect.objectContaining({ reason })],
+    ),
+  );
+
   test('a check that says it already is left alone', () => {
     const message = progressMessage(cold, T0);
     expect(
@@ -254,6 +264,26 @@ describe('the stamp', () => {
     expect(held(T0 + 24 * 60 * MINUTE).stamp).toBe(T0 + 10 * MINUTE));
   test('of an earlier, longer hold does not outlast the present one', () =>
     expect(held(T0 + 24 * 60 * MINUTE, T0 + 10 * MINUTE).writes[0]?.state).toBe('Ready'));
+  const evicted = (since?: number) =>
+    decideCheck(
+      snapshot({
+        view: view('Pending', {
+          reservedAt: T0 + 6 * MINUTE,
+          deadline: T0 + 10 * MINUTE,
+          ...(since === undefined ? {} : { deadlineSince: since }),
+        }),
+        holdMs: 10 * MINUTE,
+      }),
+      T0 + 11 * MINUTE,
+    );
+  test('of the reservation before an eviction takes nothing off the next hold, though its time is still to come', () => {
+    expect(evicted(T0).stamp).toBe(T0 + 16 * MINUTE);
+    expect(evicted(T0).writes).toEqual([expect.objectContaining({ state: 'Pending' })]);
+  });
+  test('negative twin: one for this reservation ends the hold, and so does one that says nothing of it', () => {
+    for (const since of [T0 + 6 * MINUTE, undefined])
+      expect(evicted(since).writes).toEqual([expect.objectContaining({ state: 'Ready', reason: 'DeadlineExceeded' })]);
+  });
   test('is not made for a hold that is over: it is let go', () => {
     const late = held(undefined, T0 + 10 * MINUTE);
     expect(late.stamp).toBeUndefined();

@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { applyPatch } from 'rfc6902';
 import { gateEnd, gateView, isGated, ungatePatch, withoutOurs } from '../../../src/gangs/gates.js';
+import { gatedKindOf } from '../../../src/gangs/gated-kinds.js';
+import { JOB_KINDS } from '../../../src/gangs/kinds.js';
 import { MAX_HOLD_MS } from '../../../src/gangs/hold.js';
 
 const GATES = 'kueue.x-k8s.io/admission-gated-by';
@@ -37,7 +39,7 @@ describe('a gate', () => {
   test('names the job, whatever kind it is of, and its stamp', () => {
     const stamp = { 'harbinger.dev/gate-deadline': '2026-01-01T00:10:00Z' };
     expect(gateView(workload(OURS, {}, stamp))).toEqual({
-      job: { apiGroup: 'jobset.x-k8s.io', kind: 'JobSet', name: 'train', uid: 'u' },
+      job: { apiGroup: 'jobset.x-k8s.io', version: 'v1alpha2', kind: 'JobSet', name: 'train', uid: 'u' },
       createdAt: T0,
       deadline: T0 + 600_000,
     });
@@ -53,6 +55,30 @@ describe('a gate', () => {
     ['that is stamped', { deadline: T0 + 5 }, T0 + 5],
     ['that is stamped beyond a day', { deadline: T0 + 10 * MAX_HOLD_MS }, T0 + MAX_HOLD_MS],
   ])('%s ends', (_title, stamp, end) => expect(gateEnd({ createdAt: T0, ...stamp }, 60_000)).toBe(end));
+});
+
+describe('the kind of a gated job', () => {
+  const job = (apiGroup: string, version: string, kind: string) => gatedKindOf({ apiGroup, version, kind });
+
+  test('is read in the version that its Workload names, not in the one that the table knows', () => {
+    const at = { group: 'jobset.x-k8s.io', plural: 'jobsets', kind: 'JobSet', namespaced: true };
+    expect(job('jobset.x-k8s.io', 'v1', 'JobSet')).toEqual({ ...at, version: 'v1' });
+    expect(job('jobset.x-k8s.io', 'v1alpha2', 'JobSet')).toEqual({ ...at, version: 'v1alpha2' });
+  });
+  test.each([
+    ['a kind whose gate is not ours to take off', '', 'v1', 'Pod'],
+    ['a kind that nobody knows', 'example.com', 'v1', 'Job'],
+    ['a version that would lead elsewhere', 'batch', 'v1/namespaces/kube-system/secrets/x?', 'Job'],
+    ['no version', 'batch', '', 'Job'],
+  ])('is refused: %s', (_title, group, version, kind) => expect(job(group, version, kind)).toBeUndefined());
+  test('is one of thirteen of the one table', () => {
+    const gated = JOB_KINDS.filter((k) => k.gated === true);
+    expect(gated.map((k) => k.kind).sort()).toEqual([
+      ...['AppWrapper', 'JAXJob', 'Job', 'JobSet', 'LeaderWorkerSet', 'MPIJob', 'PaddleJob', 'PyTorchJob'],
+      ...['RayCluster', 'RayJob', 'TFJob', 'TrainJob', 'XGBoostJob'],
+    ]);
+    for (const { group, kind, versions } of gated) expect(job(group, versions[0] ?? '', kind)).toMatchObject({ group, kind });
+  });
 });
 
 describe('taking our name off', () => {

@@ -39,6 +39,18 @@ describe('the end of a hold', () => {
       T0 + 30_000,
       { release: 'Unstamped' },
     ],
+    [
+      'a stamp for an earlier reservation vouches for nothing, though its time is still to come',
+      held({ ...stamped, deadlineSince: T0 - 60_000 }),
+      T0 + 30_000,
+      { release: 'Unstamped' },
+    ],
+    [
+      'negative twin: a stamp for this very reservation counts',
+      held({ ...stamped, deadlineSince: T0 }),
+      T0 + 30_000,
+      { waitUntil: T0 + 600_000 },
+    ],
     ['a stamp for the year 3000 is cut to a day', held({ deadline: T0 + 1e13 }), T0 + 1, { waitUntil: T0 + MAX_HOLD_MS }],
     [
       'a clock that went back waits as long as the hold, and no longer',
@@ -89,7 +101,13 @@ describe('the view of a Workload', () => {
   test('reads conditions, checks and the stamp', () => {
     const view = holdView({
       ...base,
-      metadata: { ...base.metadata, annotations: { 'harbinger.dev/hold-deadline': '2026-01-01T00:10:00Z' } },
+      metadata: {
+        ...base.metadata,
+        annotations: {
+          'harbinger.dev/hold-deadline': '2026-01-01T00:10:00Z',
+          'harbinger.dev/hold-since': '2025-12-31T23:50:00Z',
+        },
+      },
       spec: { active: true },
       status: {
         conditions: [
@@ -99,7 +117,13 @@ describe('the view of a Workload', () => {
         admissionChecks: [{ name: 'images', state: 'Pending', message: 'm' }],
       },
     });
-    expect(view).toEqual(held({ deadline: T0 + 600_000, checks: [{ name: 'images', state: 'Pending', message: 'm' }] }));
+    expect(view).toEqual(
+      held({
+        deadline: T0 + 600_000,
+        deadlineSince: T0 - 600_000,
+        checks: [{ name: 'images', state: 'Pending', message: 'm' }],
+      }),
+    );
   });
 
   const garbage: [string, Record<string, unknown>][] = [
@@ -113,9 +137,10 @@ describe('the view of a Workload', () => {
   });
 
   test('annotations of null and a stamp that is no time count as unstamped', () => {
-    for (const annotations of [null, { 'harbinger.dev/hold-deadline': 'soon' }]) {
+    for (const annotations of [null, { 'harbinger.dev/hold-deadline': 'soon', 'harbinger.dev/hold-since': 'then' }]) {
       const metadata = { ...base.metadata, annotations } as unknown as typeof base.metadata;
       expect(holdView({ ...base, metadata })).not.toHaveProperty('deadline');
+      expect(holdView({ ...base, metadata })).not.toHaveProperty('deadlineSince');
     }
   });
 });

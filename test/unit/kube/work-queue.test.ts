@@ -6,7 +6,7 @@ import { Metrics } from '../../../src/observe/metrics.js';
 import { FakeClock, keepLog, settle } from './fake-clock.js';
 
 /** A queue whose runs end when the test says so. */
-function gated(concurrency = 1) {
+function gated(concurrency = 1, more: { longestRetryMs?: number } = {}) {
   const clock = new FakeClock();
   const { log, lines } = keepLog();
   const runs: { key: string; end: (result?: Result) => void; fail: (error: unknown) => void }[] = [];
@@ -14,6 +14,7 @@ function gated(concurrency = 1) {
   const queue = new WorkQueue({
     name: 'test',
     concurrency,
+    ...more,
     clock,
     log,
     reconcile: (key) =>
@@ -104,6 +105,21 @@ describe('the work queue', () => {
     (await next()).fail(Object.assign(new Error('slow down'), { retryAfterMs: 7_000 }));
     await settle();
     expect(clock.untilNext).toBe(7_000);
+  });
+
+  test.each([
+    ['for minutes', {}, 81_920],
+    ['no longer than it may', { longestRetryMs: 5_000 }, 5_000],
+  ])('waits after many failures %s', async (_title, more, expected) => {
+    const { queue, next, clock } = gated(1, more);
+    queue.start();
+    queue.add('a');
+    for (let i = 0; i < 15; i++) {
+      (await next()).fail(new KubeError('away', { status: 500, reason: 'InternalError', retryAfterMs: 1 }));
+      await settle();
+      if (i < 14) await clock.advance(300_000);
+    }
+    expect(clock.untilNext).toBe(expected);
   });
 
   test('does not let an add cut a back-off short, but does not lose it either', async () => {
