@@ -10,6 +10,7 @@ import type { Policy } from '../rewrite/policy-match.js';
 import type { GangCredentialsPort } from './gang-credentials.js';
 import { OWN_CREDENTIAL } from './gang-credentials.js';
 import type { LookupNeed } from './prewarm/record.js';
+import { keepOnly, sourcesOf } from './prewarm/sources.js';
 import type { FoundImage, Lookup } from './prewarm/snapshot.js';
 import type { VariantFacts } from './variant-ground.js';
 import { VariantGround } from './variant-ground.js';
@@ -57,6 +58,8 @@ export class Lookups {
   async look(key: string, prewarm: ImagePrewarm, needs: readonly LookupNeed[], use: LookupUse): Promise<void> {
     const known = this.#known.get(key) ?? new Map<string, Lookup>();
     this.#known.set(key, known);
+    // A spec may be edited for ever.
+    keepOnly(known, sourcesOf(prewarm));
     await Promise.all(
       needs.map(async (need) => known.set(need.source, await this.#one(need, { prewarm, use, before: known.get(need.source) }))),
     );

@@ -12,6 +12,7 @@ import type { GangCredentialsPort } from './gang-credentials.js';
 import { OWN_CREDENTIAL } from './gang-credentials.js';
 import type { ImageRecord } from './prewarm/record.js';
 import { imagesOf } from './prewarm/record.js';
+import { keepOnly, sourcesOf } from './prewarm/sources.js';
 import type { VariantFacts } from './variant-ground.js';
 import { VariantGround } from './variant-ground.js';
 
@@ -81,6 +82,8 @@ export class RecordedVariants {
   async check(key: string, prewarm: ImagePrewarm, rules: CheckRules): Promise<void> {
     const checks = this.#checks.get(key) ?? new Map<string, Check>();
     this.#checks.set(key, checks);
+    // A spec may be edited for ever.
+    keepOnly(checks, sourcesOf(prewarm));
     const due = this.#recorded(prewarm).filter((recorded) => this.#isDue(recorded, checks.get(recorded.source), rules));
     await Promise.all(
       due.map(async (recorded) => {

@@ -214,3 +214,22 @@ describe('where Pods of a gang can land', () => {
     expect(landing(other)).toBeUndefined();
   });
 });
+
+test('nothing is remembered of images that a spec does not name any more, however often it is edited', async () => {
+  const facts = {
+    registry: () => registry(),
+    policies: () => [],
+    namespaceLabels: () => ({}),
+    nodeClasses: () => undefined,
+    runtimeClass: () => undefined,
+    clock: new FakeClock(T0),
+  };
+  const lookups = new Lookups(facts, noSecrets);
+  const named = (source: string) => lookups.look('team/p', naming(source), [{ source, fresh: false }], { platforms: [] });
+  for (let i = 0; i < 100; i++) await named(`reg.example.com/train:v${i}`);
+  expect([...lookups.of('team/p').keys()]).toEqual(['reg.example.com/train:v99']);
+  await lookups.look('team/p', naming('reg.example.com/train:v99'), [], { platforms: [] });
+  expect(lookups.of('team/p').size).toBe(1);
+});
+const naming = (reference: string) =>
+  prewarm({}, { targets: [{ name: 'main', images: [{ reference }], nodes: { selector: {}, count: 3 } }] });

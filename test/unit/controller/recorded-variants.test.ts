@@ -288,3 +288,17 @@ describe('a private variant that only snapshotters with credentials can fetch', 
     expect(world.image()).toMatchObject(expected);
   });
 });
+
+test('nothing is remembered of a variant that the spec does not name any more', async () => {
+  const world = await recordedWorld();
+  const original = world.object;
+  world.registry.lose(REPOSITORY, nydus);
+  const check = () => world.variants.check(KEY, world.object, { maxAgeMs: 60_000, failed: new Set() });
+  await world.clock.advance(60_000);
+  await check();
+  expect(world.variants.problems(KEY, original).size).toBe(1);
+  const target = { ...world.target({ pool: 'a', ...ready }), images: [{ reference: 'reg.example.com/other:v1' }] };
+  world.object = prewarm({}, { gangRef: GANG_REF, targets: [target] });
+  await check();
+  expect(world.variants.problems(KEY, original).size).toBe(0);
+});
