@@ -143,7 +143,7 @@ export const imagePrewarmSpec = z
         busyNodes: z
           .enum(['Allow', 'Avoid'])
           .default('Allow')
-          .meta({ description: 'Whether nodes that run a gang may pull. Not yet honoured: this version always allows it.' }),
+          .meta({ description: 'Avoid: no pull begins on a node while other Pods start there or a gang runs on it.' }),
       })
       .optional()
       .meta({ description: 'How nodes pull.' }),

@@ -11,10 +11,28 @@ function bytesOf(status: ImagePrewarmStatus | undefined): number {
   return Math.max(0, ...(status?.targets ?? []).flatMap((t) => t.images.map((i) => i.sizeBytes ?? 0)));
 }
 
+/** What the work that is left follows from. */
+type Work = Pick<PrewarmSnapshot, 'prewarm' | 'concurrency'> & { progress: Progress };
+
+/** Nodes that may pull in a first wave; a slow start goes on from what is warm already (`pullWindow`). */
+function firstWave({ prewarm: { spec }, progress }: Work): number | undefined {
+  return (spec.pull?.rampUp ?? 'SlowStart') === 'SlowStart' ? 1 + progress.warm : undefined;
+}
+
 /** All that is to be pulled, as if it began now. */
-export function wholeWork(status: ImagePrewarmStatus | undefined, progress: Progress, concurrency: number): Remaining {
-  const { desired, warm, seenMs } = progress;
-  return { runningMs: [], waiting: desired - warm, concurrency, bytes: bytesOf(status), seenMs };
+export function wholeWork(status: ImagePrewarmStatus | undefined, work: Work): Remaining {
+  const { desired, warm, seenMs } = work.progress;
+  const { concurrency } = work;
+  return { runningMs: [], waiting: desired - warm, concurrency, first: firstWave(work), bytes: bytesOf(status), seenMs };
+}
+
+/** What is left of pulls that have begun, and those to come: each that succeeds lets one more begin. */
+function workLeft(status: ImagePrewarmStatus, work: Work, now: number): Remaining {
+  const { pending: waiting, runningSince, seenMs } = work.progress;
+  const runningMs = runningSince.map((since) => Math.max(0, now - since));
+  const wave = firstWave(work);
+  const first = wave === undefined ? undefined : wave + runningMs.length;
+  return { runningMs, waiting, concurrency: work.concurrency, first, bytes: bytesOf(status), seenMs };
 }
 
 /**
@@ -28,15 +46,14 @@ export function estimate(
   { now, rates, lifecycle }: { now: number; rates: Rates; lifecycle: Lifecycle },
 ): string | undefined {
   if (progress === undefined) return undefined;
+  const work = { prewarm, progress, concurrency };
   const before = Date.parse(prewarm.status?.estimatedCompletionTime ?? '');
   if (lifecycle.why === 'Observing') {
-    const left = remainingMs(wholeWork(status, progress, concurrency), rates);
+    const left = remainingMs(wholeWork(status, work), rates);
     return formatTime(isSameWork(prewarm.status, status) && !Number.isNaN(before) ? before : now + left);
   }
   if (!lifecycle.mayPull || progress.pulling === 0) return undefined;
-  const runningMs = progress.runningSince.map((since) => Math.max(0, now - since));
-  const { pending: waiting, seenMs } = progress;
-  const left = remainingMs({ runningMs, waiting, concurrency, bytes: bytesOf(status), seenMs }, rates);
+  const left = remainingMs(workLeft(status, work, now), rates);
   const near = Math.abs(before - (now + left)) < Math.max(5000, left / 10);
   return formatTime(near ? before : now + left);
 }

@@ -207,7 +207,7 @@ function queued({ why }: Lifecycle, { gang }: PrewarmSnapshot): Verdict | undefi
 /** What would be done in mode On, so that a trial shows nodes and times without a byte on the wire. */
 function observed({ why }: Lifecycle, { progress, prewarm, concurrency }: PrewarmSnapshot, rates: Rates): Verdict | undefined {
   if (why !== 'Observing' || progress === undefined) return undefined;
-  const needs = formatDuration(remainingMs(wholeWork(prewarm.status, progress, concurrency), rates));
+  const needs = formatDuration(remainingMs(wholeWork(prewarm.status, { prewarm, progress, concurrency }), rates));
   const would = `${progress.desired} nodes would be warm about ${needs} after the first pull`;
   return no('Observing', `mode is Observe in Harbinger's configuration: nothing is pulled and nobody is held; ${would}`);
 }

@@ -5,6 +5,7 @@ import type { LifecycleInput } from '../../../src/controller/prewarm/lifecycle.j
 import { lifecycle } from '../../../src/controller/prewarm/lifecycle.js';
 import { isFrozen, lookupsNeeded } from '../../../src/controller/prewarm/record.js';
 import type { PrewarmSnapshot } from '../../../src/controller/prewarm/snapshot.js';
+import type { Progress } from '../../../src/preheat/planner.js';
 import {
   T0,
   iso,
@@ -321,6 +322,19 @@ describe('the rest of the status', () => {
     expect(status.failures).toHaveLength(50);
     expect(status.truncated).toBe(true);
     expect(status.failures?.[0]?.message.length).toBeLessThanOrEqual(1024);
+  });
+  test('the estimate counts the waves in which a slow start grows', () => {
+    const left = (change: Partial<Progress>, rampUp?: 'Immediate') => {
+      const object = prewarm({ targets: recorded() }, rampUp === undefined ? {} : { pull: { rampUp, busyNodes: 'Allow' } });
+      const sums = progress({ desired: 64, warm: 0, seenMs: [10_000], ...change });
+      return decidePrewarm(snapshot({ prewarm: object, progress: sums, concurrency: 64 }), context()).status
+        .estimatedCompletionTime;
+    };
+    const begun = { pulling: 1, runningSince: [T0], pending: 63 };
+    // One, then 2, 4, 8, 16, 32 and the last.
+    expect(left(begun)).toBe(iso(T0 + 7 * 10_000));
+    expect(left({ warm: 15, pulling: 16, runningSince: Array<number>(16).fill(T0), pending: 33 })).toBe(iso(T0 + 3 * 10_000));
+    expect(left(begun, 'Immediate')).toBe(iso(T0 + 2 * 10_000));
   });
   test('the estimate stays while it is nearly right', () => {
     const busy = progress({ warm: 1, pulling: 2, seenMs: [40_000], runningSince: [T0 - 10_000, T0 - 10_000] });
