@@ -43,21 +43,29 @@ function expressionProblem({ key, operator, values = [] }: Expression): string |
 
 /** Whether `labels` satisfy every requirement. A NotIn holds also where the label is absent, as in the API server. */
 export function matchesSelector(selector: LabelSelector | undefined, labels: Readonly<Record<string, string>>): boolean {
-  const has = (key: string): boolean => Object.hasOwn(labels, key);
-  const byLabels = Object.entries(selector?.matchLabels ?? {}).every(([key, value]) => has(key) && labels[key] === value);
-  if (!byLabels) return false;
-  return (selector?.matchExpressions ?? []).every(({ key, operator, values = [] }) => {
-    const value = labels[key];
-    const listed = has(key) && value !== undefined && values.includes(value);
-    switch (operator) {
-      case 'In':
-        return listed;
-      case 'NotIn':
-        return !listed;
-      case 'Exists':
-        return has(key);
-      default:
-        return operator === 'DoesNotExist' && !has(key);
-    }
-  });
+  return selectorTest(selector)(labels);
+}
+
+/** The same for many objects: what follows from the selector alone, which may be large, is worked out once. */
+export function selectorTest(selector: LabelSelector | undefined): (labels: Readonly<Record<string, string>>) => boolean {
+  const wanted = Object.entries(selector?.matchLabels ?? {});
+  const tests = (selector?.matchExpressions ?? []).map((e) => ({ key: e.key, holds: expressionTest(e) }));
+  return (labels) => {
+    const valueOf = (key: string): string | undefined => (Object.hasOwn(labels, key) ? labels[key] : undefined);
+    return wanted.every(([key, value]) => valueOf(key) === value) && tests.every(({ key, holds }) => holds(valueOf(key)));
+  };
+}
+
+function expressionTest({ operator, values = [] }: Expression): (value: string | undefined) => boolean {
+  const listed = new Set(values);
+  switch (operator) {
+    case 'In':
+      return (value) => value !== undefined && listed.has(value);
+    case 'NotIn':
+      return (value) => value === undefined || !listed.has(value);
+    case 'Exists':
+      return (value) => value !== undefined;
+    default:
+      return (value) => operator === 'DoesNotExist' && value === undefined;
+  }
 }

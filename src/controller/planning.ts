@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { at, record, time } from '../api/json.js';
 import type { ImagePrewarm } from '../api/kinds/index.js';
 import type { PrewarmTarget } from '../api/kinds/image-prewarm.js';
@@ -7,6 +8,7 @@ import type { Requests } from '../api/pod-requests.js';
 import { podRequests } from '../api/pod-requests.js';
 import type { Budgets, HarbingerConfig } from '../config/schema.js';
 import type { Gang, PodSet } from '../gangs/shape.js';
+import { AffinityWork } from '../placement/affinity-work.js';
 import type { RuntimeClassFacts } from '../placement/capability.js';
 import type { Candidates } from '../placement/candidates.js';
 import { candidates } from '../placement/candidates.js';
@@ -83,6 +85,12 @@ function signature(prewarm: ImagePrewarm): string {
   return canonical([prewarm.metadata.uid, prewarm.metadata.generation, images]);
 }
 
+/** What one plan has found, and spent, so far. */
+interface Round {
+  memo: Map<string, Candidates>;
+  work: AffinityWork;
+}
+
 /** Puts all ImagePrewarms through the planner. A pure function: objects and time in, grants and progress out. */
 export function planAll(input: PlanningInput): {
   grants: Plan['grants'];
@@ -90,8 +98,8 @@ export function planAll(input: PlanningInput): {
   /** Of pullers of tenants, by hash. */
   owners: Map<string, OwnerReference[]>;
 } {
-  const memo = new Map<string, Candidates>();
-  const views = input.prewarms.map((entry) => viewOf(entry, input, memo));
+  const round: Round = { memo: new Map(), work: new AffinityWork() };
+  const views = input.prewarms.map((entry) => viewOf(entry, input, round));
   const refused = refusedTenants(views, input.config.pullers.workloadNamespaces, input.world.refused);
   const result = plan(
     views.filter((v) => v.planned.targets.length > 0).map((v) => v.planned),
@@ -109,11 +117,11 @@ export function planAll(input: PlanningInput): {
 function viewOf(
   entry: Entry,
   input: PlanningInput,
-  memo: Map<string, Candidates>,
+  round: Round,
 ): { prewarm: ImagePrewarm; planned: PlannedPrewarm; plan: Omit<PrewarmPlan, 'progress'> } {
   const { prewarm, gang } = entry;
   const { budgets, mode } = input.config;
-  const targets = prewarm.spec.targets.map((t) => targetOf(t, { prewarm, gang: gang?.gang, input, memo }));
+  const targets = prewarm.spec.targets.map((t) => targetOf(t, { prewarm, gang: gang?.gang, input, round }));
   const work = workOf(prewarm, targets, budgets);
   const life = lifeOf(entry, input, work.deadlineMs);
   const problem = specProblem(prewarm) ?? targets.find((t) => t.candidates.problem !== undefined)?.candidates.problem;
@@ -189,9 +197,9 @@ function workOf(
 
 function targetOf(
   target: PrewarmTarget,
-  context: { prewarm: ImagePrewarm; gang: Gang | undefined; input: PlanningInput; memo: Map<string, Candidates> },
+  context: { prewarm: ImagePrewarm; gang: Gang | undefined; input: PlanningInput; round: Round },
 ): PlannedTarget {
-  const { prewarm, gang, input, memo } = context;
+  const { prewarm, gang, input, round } = context;
   const pullers = pullersOf(prewarm, target);
   const known = pullers.filter((p) => p !== undefined);
   const podSet = gang?.podSets.find((p) => p.name === target.name);
@@ -200,16 +208,19 @@ function targetOf(
   const runtimeClass = runtimeClassName === undefined ? undefined : input.runtimeClass?.(runtimeClassName);
   const requests = podSet === undefined ? undefined : requestsOf(podSet, runtimeClass);
   // Gangs of one queue ask for the same nodes: with hundreds of them this is most of the work.
-  const own = KEYS.get(target) ?? canonical([target.nodes, target.tolerations]);
+  const own = KEYS.get(target) ?? short(canonical([target.nodes, target.tolerations]));
   KEYS.set(target, own);
-  const memoKey = own + canonical([runtimeClass, requests, prewarm.spec.spareNodes]);
+  const key = own + short(canonical([runtimeClass, requests, prewarm.spec.spareNodes]));
+  const { affinity } = target.nodes;
+  const anyNode = !round.memo.has(key) && !round.work.spend(prewarm.metadata.namespace ?? '', affinity, input.nodes.length);
+  const memoKey = anyNode ? `${key}, any node` : key;
   const found =
-    memo.get(memoKey) ??
+    round.memo.get(memoKey) ??
     candidates(target, input.nodes, {
       ...{ allow, exclude, requests, spare: prewarm.spec.spareNodes },
-      ...{ runtimeClass, usage: input.usage, busy: input.busy },
+      ...{ runtimeClass, usage: input.usage, busy: input.busy, anyNode },
     });
-  memo.set(memoKey, found);
+  round.memo.set(memoKey, found);
   return {
     name: target.name,
     pullers: [...new Map(known.map((p) => [p.hash, p])).values()],
@@ -235,6 +246,11 @@ export function pullersOf(prewarm: ImagePrewarm, target: PrewarmTarget): (Puller
   });
   byTarget.set(target.name, pullers);
   return pullers;
+}
+
+/** A key of a map that is no longer than need be: specs of tenants may be a megabyte, and plans are many. */
+function short(text: string): string {
+  return text.length > 1_000 ? createHash('sha256').update(text).digest('base64url') : text;
 }
 
 /** Templates of Pods that exist have the overhead of their RuntimeClass already. */

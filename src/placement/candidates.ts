@@ -1,8 +1,10 @@
 import type { LabelSelector } from '../api/label-selector.js';
-import { matchesSelector, selectorProblem } from '../api/label-selector.js';
+import { selectorProblem, selectorTest } from '../api/label-selector.js';
 import type { PrewarmTarget } from '../api/kinds/image-prewarm.js';
+import { wantedOf } from './filters/capacity.js';
 import { NODE_FILTERS } from './filters/index.js';
 import type { NodeDemand } from './filters/index.js';
+import { isTooLarge } from './filters/node-affinity.js';
 import type { NodeFacts } from './node-facts.js';
 import type { RuntimeClassFacts } from './capability.js';
 import type { NodeUsage } from './usage.js';
@@ -38,10 +40,20 @@ export interface CandidateOptions {
   /** Its selector and tolerations are added to Pods of the target when they are made. */
   runtimeClass?: RuntimeClassFacts | undefined;
   busy?: ReadonlySet<string> | undefined;
+  /** Its affinity is not weighed, and every node counts as one that it selects: there is no time for it in this plan. */
+  anyNode?: boolean;
+}
+
+/** The terms, unless there is no time for them. */
+function weighed(terms: NodeDemand['affinity'], { anyNode }: CandidateOptions): NodeDemand['affinity'] {
+  return terms === undefined || anyNode === true || isTooLarge(terms) ? undefined : terms;
 }
 
 function demandOf(target: PrewarmTarget, options: CandidateOptions): NodeDemand {
-  const { affinity, names } = target.nodes;
+  const { names } = target.nodes;
+  const affinity = weighed(target.nodes.affinity, options);
+  // Beyond what nodes have, names can be many; what is asked nothing of is asked of nobody.
+  const requests = Object.fromEntries(Object.entries(options.requests ?? {}).filter(([, quantity]) => quantity > 0));
   const { runtimeClass } = options;
   const tolerations = [...(target.tolerations ?? []), ...(runtimeClass?.tolerations ?? [])];
   return {
@@ -49,7 +61,8 @@ function demandOf(target: PrewarmTarget, options: CandidateOptions): NodeDemand 
     ...(names === undefined ? { tolerations } : {}),
     ...(affinity === undefined ? {} : { affinity }),
     ...(runtimeClass?.nodeSelector === undefined ? {} : { nodeSelector: runtimeClass.nodeSelector }),
-    requests: options.requests ?? {},
+    requests,
+    wanted: wantedOf(requests),
     ...(options.allow === undefined ? {} : { allow: options.allow }),
     ...(options.exclude === undefined ? {} : { exclude: options.exclude }),
   };
@@ -67,7 +80,8 @@ export function candidates(target: PrewarmTarget, nodes: readonly NodeFacts[], o
   if (problem !== undefined) return { ...answer, problem: `target "${target.name}": nodes.selector: ${problem}` };
 
   const named = names === undefined ? undefined : new Set(names);
-  const inScope = nodes.filter((n) => (named === undefined ? matchesSelector(selector, n.labels) : named.has(n.name)));
+  const isSelected = selectorTest(selector);
+  const inScope = nodes.filter((n) => (named === undefined ? isSelected(n.labels) : named.has(n.name)));
   const demand = demandOf(target, options);
   for (const node of inScope) {
     const reason = NODE_FILTERS.map((filter) => filter(node, demand)).find((r) => r !== undefined);

@@ -1,5 +1,6 @@
 import type { LabelSelector } from '../../api/label-selector.js';
 import type { NodeFacts } from '../node-facts.js';
+import type { wantedOf } from './capacity.js';
 import { capacity } from './capacity.js';
 import { cordoned } from './cordon.js';
 import { excluded } from './excluded.js';
@@ -19,6 +20,8 @@ export interface NodeDemand {
   nodeSelector?: Readonly<Record<string, string>>;
   /** Requests of one Pod in base units. */
   requests: Readonly<Record<string, number>>;
+  /** See wantedOf. */
+  wanted: ReturnType<typeof wantedOf>;
   /** From the configuration. */
   allow?: LabelSelector;
   exclude?: LabelSelector;
@@ -39,5 +42,5 @@ export const NODE_FILTERS: readonly NodeFilter[] = [
   (node, demand) => tolerated(node, demand.tolerations),
   (node, demand) => nodeAffinity(node, demand.affinity),
   (node, demand) => runtimeClassNodes(node, demand.nodeSelector),
-  (node, demand) => capacity(node, demand.requests),
+  (node, demand) => capacity(node, demand),
 ];

@@ -13,13 +13,43 @@ export interface AffinityTerm {
   matchFields?: readonly Requirement[] | undefined;
 }
 
+/** More than this is not weighed by anybody: the terms count as none, and every node as one that they select. */
+const MAX = { requirements: 256, values: 20_000 } as const;
+
+/** How many requirements the terms have; each is compared with every node. */
+export function requirementsOf(terms: readonly AffinityTerm[]): number {
+  return terms.reduce(
+    (sum, { matchExpressions = [], matchFields = [] }) => sum + matchExpressions.length + matchFields.length,
+    0,
+  );
+}
+
+/** Whether terms are too large to be compared with thousands of nodes in every plan: whoever may make a Job writes them. */
+export function isTooLarge(terms: readonly AffinityTerm[]): boolean {
+  if (requirementsOf(terms) > MAX.requirements) return true;
+  const values = terms.flatMap((t) => (t.matchExpressions ?? []).map((r) => r.values?.length ?? 0));
+  return values.reduce((sum, n) => sum + n, 0) > MAX.values;
+}
+
+/** So few are found fastest by looking at each. */
+const FEW = 8;
+/** Made once of each list, since objects of caches are replaced and never changed. */
+const SETS = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+function isListed(values: readonly string[], actual: string): boolean {
+  if (values.length <= FEW) return values.includes(actual);
+  const set = SETS.get(values) ?? new Set(values);
+  SETS.set(values, set);
+  return set.has(actual);
+}
+
 /** Rule: component-helpers nodeaffinity; NotIn and DoesNotExist hold where the label is absent, Gt and Lt need integers. */
 export function holds({ operator, values = [] }: Requirement, actual: string | undefined): boolean {
   switch (operator) {
     case 'In':
-      return actual !== undefined && values.includes(actual);
+      return actual !== undefined && isListed(values, actual);
     case 'NotIn':
-      return actual === undefined || !values.includes(actual);
+      return actual === undefined || !isListed(values, actual);
     case 'Exists':
       return actual !== undefined;
     case 'DoesNotExist':

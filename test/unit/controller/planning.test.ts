@@ -197,6 +197,33 @@ describe('what the plan says', () => {
   });
 });
 
+test('a namespace full of large affinities gets supersets, and takes no exactness from others', () => {
+  const nodes = Array.from({ length: 2_000 }, (_, i) => node(`n${i}`));
+  /** Requirements that every node meets, and one that none does. */
+  const asking = (name: string, namespace: string, requirements: number) => {
+    const expressions = Array.from({ length: requirements - 1 }, (_, i) => ({
+      key: `${name}-${i}`,
+      operator: 'DoesNotExist' as const,
+    }));
+    const affinity = [{ matchExpressions: [...expressions, { key: name, operator: 'Exists' as const }] }];
+    const targets = [{ name: 'main', images: [{ reference: 'train:1' }], nodes: { affinity } }];
+    return entry(prewarm({ name, spec: { targets }, metadata: { namespace } }));
+  };
+  const hostile = Array.from({ length: 20 }, (_, i) => asking(`h${i}`, 'hostile', 250));
+  const { plans } = planAll({
+    prewarms: [...hostile, asking('mine', 'team', 100), asking('small', 'hostile', 5)],
+    nodes,
+    world: { nodes: new Map(nodes.map((n) => [n.name, n])), pulls: new Map(), pullers: new Map() },
+    config: defaultConfig(),
+    now: NOW,
+  });
+  const desired = (key: string): number | undefined => plans.get(key)?.candidates.desired;
+  expect([desired('hostile/h0'), desired('hostile/h3'), desired('hostile/h4'), desired('hostile/h19')]).toEqual([
+    0, 0, 2_000, 2_000,
+  ]);
+  expect([desired('team/mine'), desired('hostile/small')]).toEqual([0, 0]);
+});
+
 describe('a plan names targets for which there are no nodes', () => {
   const nowhere = { matchLabels: { pool: 'none' } };
   const two = (count?: number) =>
