@@ -10,6 +10,7 @@ import { templateFacts } from '../gangs/pod-templates.js';
 import type { Gang, PodSet } from '../gangs/shape.js';
 import type { TolerationLike } from '../placement/filters/taints.js';
 import { tolerates } from '../placement/filters/taints.js';
+import type { KnownNodes } from './gang-nodes.js';
 import { affinityOf, assignedNames } from './gang-nodes.js';
 import type { FlavorView } from './gang-sources/kueue.js';
 
@@ -23,8 +24,8 @@ export interface GangSnapshot {
   queueFlavors: readonly FlavorView[];
   /** All flavors by name, for those that are assigned. */
   flavors: ReadonlyMap<string, FlavorView>;
-  /** Names of the nodes whose label `kubernetes.io/hostname` has this value: one, or none while the node is not there. */
-  nodesByHostname?: ((hostname: string) => readonly string[]) | undefined;
+  /** Nodes that there are; none where absent. */
+  nodes?: Pick<KnownNodes, 'byHostname' | 'exists'> | undefined;
   /** Pods by podSet that the Workload has which this one takes the place of: they run on where they are. */
   replaced?: ReadonlyMap<string, number> | undefined;
   /** Images that operators add to Pods of a podSet, which no template shows. */
@@ -121,13 +122,14 @@ function tolerationsOf(all: readonly TolerationLike[]): TolerationLike[] {
   return different.length > MAX.tolerations ? [{ operator: 'Exists' }] : different;
 }
 
-/** Exactly the nodes that were assigned, where they are known; else how many of those that every Pod may land on. */
+/** Exactly the nodes that were assigned, where one is known; else how many of those that every Pod may land on. */
 function nodesOf(
   podSet: PodSet,
   facts: TemplateFacts,
   { flavors, snapshot }: { flavors: readonly FlavorView[]; snapshot: GangSnapshot },
 ): PrewarmTarget['nodes'] {
-  const names = assignedNames(podSet.assignment, snapshot.nodesByHostname ?? (() => []));
+  const before = targetBefore(snapshot.existing, podSet.name)?.nodes.names ?? [];
+  const names = assignedNames(podSet.assignment, { byHostname: () => [], exists: () => false, ...snapshot.nodes, before });
   if (names !== undefined) return { names };
   const terms = affinityOf({ selector: facts.nodeSelector, terms: facts.affinityTerms }, flavors, podSet.assignment);
   return {
@@ -150,8 +152,12 @@ function countOf(podSet: PodSet, { gang, replaced, existing }: GangSnapshot): nu
 }
 
 function hadNodes(existing: GangSnapshot['existing'], target: string): number {
-  const nodes = existing?.spec.targets.find((t) => t.name === target)?.nodes;
+  const nodes = targetBefore(existing, target)?.nodes;
   return nodes?.names?.length ?? nodes?.count ?? 0;
+}
+
+function targetBefore(existing: GangSnapshot['existing'], target: string): PrewarmTarget | undefined {
+  return existing?.spec.targets.find((t) => t.name === target);
 }
 
 /**

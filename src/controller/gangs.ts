@@ -72,7 +72,10 @@ export class GangReconciler {
       optIn: views.optInOf(gang),
       queueFlavors: (queue?.flavors ?? []).map((name) => caches.flavors.get(name)).filter((f) => f !== undefined),
       flavors: new Map(caches.flavors.list().map((f) => [f.name, f])),
-      nodesByHostname: (hostname) => caches.nodes.byIndex('hostname', hostname).map((n) => n.name),
+      nodes: {
+        byHostname: (hostname) => caches.nodes.byIndex('hostname', hostname).map((n) => n.name),
+        exists: (name) => caches.nodes.get(name) !== undefined,
+      },
       replaced: views.replacedBy(gang),
       operatorImages: (podSet) => added.flatMap((a) => (a.podSets === undefined || a.podSets.includes(podSet) ? a.images : [])),
       existing:

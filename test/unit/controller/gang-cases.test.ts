@@ -172,16 +172,21 @@ describe('nodes that Kueue assigned', () => {
     podSets: [podSet('workers', 8, BUSYBOX)],
     status: admission([{ name: 'workers', count: 8, topologyAssignment }]),
   });
-  const nodesByHostname = (host: string): string[] => (host.startsWith('h') ? [`node-of-${host}`] : []);
+  const there = (...hosts: string[]): Pick<GangSnapshot, 'nodes'> => ({
+    nodes: {
+      byHostname: (host) => (hosts.includes(host) ? [`node-of-${host}`] : []),
+      exists: (name) => hosts.some((host) => name === `node-of-${host}`),
+    },
+  });
 
   test('are named, by the label and not by its value', () => {
-    expect(wanted(assigned({ levels: [HOST], slices }), { nodesByHostname })).toEqual([
+    expect(wanted(assigned({ levels: [HOST], slices }), there('h1', 'h2'))).toEqual([
       ['workers', ['node-of-h1', 'node-of-h2'], BUSYBOX],
     ]);
   });
   test('of the older format are the same', () => {
     const domains = ['h1', 'h2'].map((v) => ({ values: [v], count: 4 }));
-    expect(wanted(assigned({ levels: [HOST], domains }), { nodesByHostname })[0]).toEqual([
+    expect(wanted(assigned({ levels: [HOST], domains }), there('h1', 'h2'))[0]).toEqual([
       'workers',
       ['node-of-h1', 'node-of-h2'],
       BUSYBOX,
@@ -191,6 +196,54 @@ describe('nodes that Kueue assigned', () => {
     expect(targets(assigned({ levels: [HOST], slices }))[0]?.nodes).toEqual({
       affinity: [{ matchExpressions: [{ key: HOST, operator: 'In', values: ['h1', 'h2'] }] }],
       count: 8,
+    });
+  });
+  describe('and then lost', () => {
+    const made = assigned({ levels: [HOST], slices });
+    const namesWith = (hosts: string[], before?: string[]): string[] | undefined => {
+      const spec = { targets: [{ name: 'workers', images: [{ reference: 'old' }], nodes: { names: before } }] };
+      const existing = before === undefined ? undefined : { spec: spec as unknown as ImagePrewarmSpec, released: false };
+      return targets(made, { ...there(...hosts), existing })[0]?.nodes.names;
+    };
+    const both = ['node-of-h1', 'node-of-h2'];
+    test.each<[string, string[], string[] | undefined, string[] | undefined]>([
+      ['stay in the list by the name that they had', ['h1'], both, both],
+      ['stay also when none is left', [], both, both],
+      ['never seen: by the value of the label', ['h1'], undefined, ['h2', 'node-of-h1']],
+      ['back again: the same list', ['h1', 'h2'], both, both],
+      ['seen later: by their name from then on', ['h1', 'h2'], ['h2', 'node-of-h1'], both],
+      [
+        'replaced by one that is not seen yet: that one, and not another that exists',
+        ['h1', 'x'],
+        ['node-of-h1', 'node-of-x'],
+        ['h2', 'node-of-h1'],
+      ],
+      ['the control: none was ever seen', [], undefined, undefined],
+    ])('%s', (_, hosts, before, want) => expect(namesWith(hosts, before)).toEqual(want));
+
+    test('a node is one that failed, and its gang is not warm with the others', () => {
+      const [target] = targets(made, { ...there('h1') });
+      if (target === undefined) throw new Error('no target');
+      const ofNode = nodeFacts({
+        apiVersion: 'v1',
+        kind: 'Node',
+        metadata: { name: 'node-of-h1', labels: {} },
+        spec: {},
+        status: {
+          conditions: [{ type: 'Ready', status: 'True' }],
+          nodeInfo: { operatingSystem: 'linux', architecture: 'amd64' },
+        },
+      });
+      const { plans } = planAll({
+        prewarms: [{ prewarm: prewarm({}, { targets: [target] }), gang: gangView({ position: 0 }), gangUnknown: false }],
+        nodes: [ofNode],
+        world: { pulls: new Map() } as unknown as Parameters<typeof planAll>[0]['world'],
+        config: harbingerConfig.parse({}),
+        now: T0,
+      });
+      const progress = [...plans.values()][0]?.progress;
+      expect(progress).toMatchObject({ desired: 2, failed: 1 });
+      expect(progress?.failures).toMatchObject([{ node: 'h2', reason: 'NodeLost' }]);
     });
   });
   test('by rack are all nodes of these racks, of which as many as there are Pods', () => {

@@ -21,6 +21,26 @@ describe('terms of a Pod template', () => {
       Array.from({ length: 21 }, (_, i) => has(`k${i}`)),
       [{ matchExpressions: [POOL] }],
     ],
+    [
+      'of too many requirements the first are kept',
+      {},
+      [{ matchExpressions: Array.from({ length: 60 }, (_, i) => ({ key: `k${i}`, operator: 'Exists' })) }],
+      [{ matchExpressions: Array.from({ length: 50 }, (_, i) => ({ key: `k${i}`, operator: 'Exists' })) }],
+    ],
+    [
+      'a requirement of too many values is left out, and the others of its term stay',
+      { pool: 'a' },
+      [{ matchExpressions: [{ key: 'x', operator: 'NotIn', values: Array.from({ length: 1_001 }, (_, i) => `v${i}`) }] }],
+      [{ matchExpressions: [POOL] }],
+    ],
+    [
+      'terms that no plan could weigh are none',
+      { pool: 'a' },
+      Array.from({ length: 20 }, (_, t) => ({
+        matchExpressions: Array.from({ length: 40 }, (_, i) => ({ key: `k${t}-${i}`, operator: 'Exists' })),
+      })),
+      undefined,
+    ],
   ];
   test.each(rows)('%s', (_title, selector, terms, expected) => {
     expect(affinityOf({ selector, terms }, [], undefined)).toEqual(expected);
