@@ -4,7 +4,7 @@ import type { PullState } from './evidence.js';
 import type { PlannedTarget, World } from './planner.js';
 import type { Puller } from './puller.js';
 import type { RampUp } from './ramp.js';
-import { pullWindow, tallyOf } from './ramp.js';
+import { failsEverywhere, pullWindow, tallyOf } from './ramp.js';
 import type { Tally } from './ramp.js';
 
 /** Where all images of a target together stand on a node. `busy` is pending on a node that is to be left alone. */
@@ -88,11 +88,21 @@ export class Board {
     this.#begun.set(puller.hash, begun);
   }
 
-  /** How many nodes may pull the image at once. */
-  window(rampUp: RampUp, puller: Puller): number {
+  /** How many more nodes may begin to pull the image now; none at all: it fails too often to be tried elsewhere. */
+  room(rampUp: RampUp, puller: Puller): number | 'none' {
+    const window = pullWindow(rampUp, this.#tally(puller));
+    return window === 0 ? 'none' : window - this.#tally(puller).live - (this.#begun.get(puller.hash)?.size ?? 0);
+  }
+
+  /** Whether the image fails in a way that every node would meet alike. */
+  failsEverywhere(puller: Puller): boolean {
+    return failsEverywhere(this.#tally(puller));
+  }
+
+  #tally(puller: Puller): Tally {
     const tally = this.#tallies.get(puller.hash) ?? tallyOf(this.#world.pulls.get(puller.hash)?.values() ?? []);
     this.#tallies.set(puller.hash, tally);
-    return pullWindow(rampUp, tally);
+    return tally;
   }
 
   /** @param avoid whether busy nodes come after all others */

@@ -51,11 +51,13 @@ export interface PullState {
   inFlight: boolean;
   reason?: FailureReason;
   message?: string;
+  /** A failed node on which a pull may begin at any moment without a word from us: its kubelet tries again, or a gate opens. */
+  mayBegin?: boolean;
   /** Epoch ms since when it is pulling. */
   since?: number;
   /** Why the pull counts as stalled, while it goes on: another node is taken instead where there is one. */
   stalled?: string;
-  /** A covered node that gets no Pod. One may come at any moment, so it counts as in flight. */
+  /** A covered node that gets no Pod, though one may come at any moment. */
   overdue?: boolean;
   /** How long the pull took, once warm. */
   tookMs?: number;
@@ -74,21 +76,25 @@ const failed = (reason: FailureReason, message: string, inFlight = false): PullS
  * (which looks into the mount), node Ready and not younger than the Pod. Everything else is not warm.
  * @param at `deadlineMs` after which a pull counts as stuck; `watchedMs` for which this process has known the Pod, by a clock that never jumps
  */
-export function pullState(
-  puller: Puller,
-  pod: PullerPod,
-  node: NodeFacts | undefined,
-  at: { now: number; deadlineMs: number; watchedMs?: number | undefined },
-): PullState {
+export function pullState(puller: Puller, pod: PullerPod, node: NodeFacts | undefined, at: PullTimes): PullState {
+  const state = judged(puller, pod, node, at);
+  if (state.state !== 'failed' || state.inFlight || node === undefined) return state;
+  // A container that ran has its image; a Pod that ended gets a successor on a disk that may have lost it.
+  return pod.container?.hasRun !== true || hasEnded(pod) ? { ...state, mayBegin: true } : state;
+}
+
+export interface PullTimes {
+  now: number;
+  deadlineMs: number;
+  watchedMs?: number | undefined;
+}
+
+function judged(puller: Puller, pod: PullerPod, node: NodeFacts | undefined, at: PullTimes): PullState {
   const age = Math.max(0, at.now - pod.createdAt);
   const mayFlow = pod.container?.hasRun !== true && watched(age, at.watchedMs) < at.deadlineMs;
-  const bad = problemOfNode(pod, node, mayFlow) ?? problemOfPod(puller, pod);
+  const bad = problemOfNode(pod, node, mayFlow) ?? problemOfPod(puller, pod, mayFlow) ?? problemOfPull(pod);
   if (bad !== undefined) return bad;
   const { container } = pod;
-  if (container?.waiting !== undefined && !isProgress(container.waiting)) {
-    const { reason, message } = container.waiting;
-    return failed(classifyPullError(reason, message), message === '' ? reason : message);
-  }
   if (container?.runningSince !== undefined) return runningState(pod, container, container.runningSince);
   if (age >= at.deadlineMs) {
     const slow = container?.hasRun !== true && watched(age, at.watchedMs) < at.deadlineMs * HANGS_AFTER;
@@ -137,20 +143,31 @@ function problemOfNode(pod: PullerPod, node: NodeFacts | undefined, mayFlow: boo
   return undefined;
 }
 
-function problemOfPod(puller: Puller, pod: PullerPod): PullState | undefined {
+const hasEnded = ({ phase }: PullerPod): boolean => phase === 'Failed' || phase === 'Succeeded';
+
+function problemOfPod(puller: Puller, pod: PullerPod, mayFlow: boolean): PullState | undefined {
   // A kubelet ends the container before the Pod goes: not running then does not mean that it still pulls.
   if (pod.deleting) return { state: 'absent', inFlight: pod.container?.hasRun !== true };
   if (pod.image !== puller.image) {
     return failed('DigestMismatch', `puller Pod ${pod.name} mounts ${pod.image ?? 'no image volume'} instead of ${puller.image}`);
   }
   if (pod.gates.length > 0) return failed('Gated', gatedMessage(pod.gates, pod.namespace));
-  if (pod.phase === 'Failed' || pod.phase === 'Succeeded') {
+  if (hasEnded(pod)) {
     const words = [pod.reason, pod.message].filter(Boolean).join(': ');
-    return failed(classifyEnd(pod.reason), `puller Pod ${pod.name} ended: ${words || pod.phase}`);
+    const reason = classifyEnd(pod.reason);
+    // A Pod's end does not stop its pull. A kubelet that refuses a Pod at the door says nothing of its containers.
+    const begun = mayFlow && pod.container !== undefined && (reason === 'Evicted' || reason === 'NodeLost');
+    return failed(reason, `puller Pod ${pod.name} ended: ${words || pod.phase}`, begun);
   }
   if (pod.unschedulable !== undefined)
     return failed(classifyUnplaced(pod.unschedulable), `puller Pod ${pod.name} cannot be placed: ${pod.unschedulable}`);
   return undefined;
+}
+
+function problemOfPull({ container }: PullerPod): PullState | undefined {
+  if (container?.waiting === undefined || isProgress(container.waiting)) return undefined;
+  const { reason, message } = container.waiting;
+  return failed(classifyPullError(reason, message), message === '' ? reason : message);
 }
 
 /** Seen: Kueue gates every Pod of a managed namespace; no label on the Pod opts out. */

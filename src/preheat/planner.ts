@@ -116,9 +116,9 @@ class Planner {
       const puller = world.pullers.get(hash);
       if (puller === undefined) continue;
       for (const [node, state] of states) {
-        if (!state.inFlight) continue;
-        this.#meter.count(puller, node);
-        if (state.state === 'pulling') this.#grant(puller, node);
+        if (state.inFlight) this.#meter.count(puller, node);
+        else if (state.mayBegin === true) this.#meter.expect(puller);
+        if (state.inFlight && state.state === 'pulling') this.#grant(puller, node);
       }
     }
   }
@@ -148,13 +148,14 @@ class Planner {
     { namespace, charged }: { namespace: string; charged: Set<string> },
   ): void {
     for (const puller of pullers) {
-      const states = this.#meter.inFlight(puller) === 0 ? undefined : this.#world.pulls.get(puller.hash);
+      const states = this.#meter.hasAny(puller) ? this.#world.pulls.get(puller.hash) : undefined;
       if (states === undefined) continue;
       for (const { node } of nodes) {
         const pull = `${puller.hash}/${node.name}`;
-        if (states.get(node.name)?.inFlight !== true || charged.has(pull)) continue;
+        const { inFlight = false, mayBegin = false } = states.get(node.name) ?? {};
+        if ((!inFlight && !mayBegin) || charged.has(pull)) continue;
         charged.add(pull);
-        this.#meter.charge(namespace, puller);
+        this.#meter.charge(namespace, puller, inFlight);
       }
     }
   }
@@ -230,9 +231,9 @@ class Planner {
 
   #rampRefusal(prewarm: PlannedPrewarm, puller: Puller, left: number): 'ramp' | 'failure' | undefined {
     if (left <= 0) return 'ramp';
-    const window = this.#board.window(prewarm.rampUp, puller);
-    if (window === 0) return 'failure';
-    return this.#meter.inFlight(puller) < window ? undefined : 'ramp';
+    const room = this.#board.room(prewarm.rampUp, puller);
+    if (room === 'none') return 'failure';
+    return room > 0 ? undefined : 'ramp';
   }
 
   #grant(puller: Puller, node: string): void {
@@ -264,8 +265,8 @@ class Planner {
           sum.failures.push({ ...failure, reason, message: message ?? reason });
       }
     }
-    // The ramp is shut for an image that fails on all nodes alike; what is under way for the others does not help its Pods.
-    const shut = target.pullers.filter((p) => this.#board.window('Immediate', p) === 0).map((p) => p.image);
+    // What is under way for other images does not help the Pods of one that fails on all nodes alike.
+    const shut = target.pullers.filter((p) => this.#board.failsEverywhere(p)).map((p) => p.image);
     sum.lost ??= sum.failures.find((f) => shut.includes(f.image) && COMMON_FAILURES.has(f.reason));
   }
 }

@@ -154,11 +154,14 @@ function withoutPod(set: PullerSet, node: string, facts: { input: WorldInput; ex
   if (!facts.exists)
     return { state: 'failed', inFlight: false, reason: 'NodeLost', message: `node ${node} does not exist any more` };
   if (facts.input.missingForMs(set.hash, node) < POD_GRACE_MS) return { state: 'pulling', inFlight: true };
-  const why = facts.input.rejections.get(`${set.namespace}/${set.name}`) ?? 'see the events of the DaemonSet';
+  const told = facts.input.rejections.get(`${set.namespace}/${set.name}`);
+  const why = told ?? 'see the events of the DaemonSet';
   return {
     state: 'failed',
-    // The controller of DaemonSets may be away only, and makes all that it owes at once when it returns.
-    inFlight: true,
+    // The controller of DaemonSets may be away only, and makes all that it owes at once when it returns. Where it says why it makes
+    // none, the cause is in the set's namespace, which must not take the places of all others for as long as it lasts.
+    inFlight: told === undefined,
+    mayBegin: true,
     overdue: true,
     reason: classifyRejection(why),
     message: clip(`DaemonSet ${set.namespace}/${set.name} gets no Pod on node ${node}: ${withWayOut(why)}`),

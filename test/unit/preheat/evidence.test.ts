@@ -129,6 +129,38 @@ describe('proof of warm (P4)', () => {
       { state: 'failed', reason: 'Evicted' },
     ],
     [
+      'the kubelet evicted the Pod in mid-pull: bytes may flow',
+      pod({ phase: 'Failed', reason: 'Evicted', message: 'low on memory', container: waiting('ContainerCreating') }),
+      node('n1'),
+      { state: 'failed', inFlight: true, reason: 'Evicted' },
+    ],
+    [
+      'the kubelet was shut down in mid-pull: bytes may flow',
+      pod({ phase: 'Failed', reason: 'Terminated', container: waiting('ContainerCreating') }),
+      node('n1'),
+      { state: 'failed', inFlight: true, reason: 'NodeLost' },
+    ],
+    [
+      'the kubelet refused the Pod under pressure: no pull began, one may when its successor comes',
+      ((): PullerPod => {
+        const p = pod({
+          phase: 'Failed',
+          reason: 'Evicted',
+          message: 'Pod was rejected: The node had condition: [DiskPressure].',
+        });
+        delete p.container;
+        return p;
+      })(),
+      node('n1'),
+      { state: 'failed', inFlight: false, mayBegin: true, reason: 'Evicted' },
+    ],
+    [
+      'the kubelet had no room for a Pod whose container it knows: no pull began',
+      pod({ phase: 'Failed', reason: 'OutOfcpu', container: waiting('ContainerCreating') }),
+      node('n1'),
+      { state: 'failed', inFlight: false, mayBegin: true, reason: 'NoRoom' },
+    ],
+    [
       'the kubelet was shut down with its node',
       pod({ phase: 'Failed', reason: 'Terminated', message: 'Pod was terminated in response to imminent node shutdown.' }),
       node('n1'),

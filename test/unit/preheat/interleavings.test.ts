@@ -7,6 +7,7 @@ import { candidates } from '../../../src/placement/candidates.js';
 import type { NodeFacts } from '../../../src/placement/node-facts.js';
 import { projectPullerSet } from '../../../src/preheat/backends/daemonset/project.js';
 import { engineSteps } from '../../../src/preheat/backends/daemonset/steps.js';
+import { FAILING_FREE } from '../../../src/preheat/budgets.js';
 import type { PullerPod } from '../../../src/preheat/evidence.js';
 import type { Plan, PlannedPrewarm } from '../../../src/preheat/planner.js';
 import { plan } from '../../../src/preheat/planner.js';
@@ -37,6 +38,10 @@ class Model {
   readonly pods = new Map<string, PullerPod>();
   /** Pulls that run, `hash/node`, with when they began. */
   readonly pulls = new Map<string, number>();
+  /** Those of them that nobody granted: a kubelet tries again what failed, or a new Pod does on a node that is still covered. */
+  readonly retries = new Set<string>();
+  /** Where the last pull failed since the node was granted. */
+  readonly #failed = new Set<string>();
   readonly images = new Set<string>();
   readonly ready = new Map(NODES.map((n) => [n, true]));
   prewarms: PlannedPrewarm[] = [];
@@ -121,6 +126,8 @@ class Model {
         const stored = { ...step.object, metadata };
         await this.#written.write(step.object, () => Promise.resolve(stored));
         const set = projectPullerSet(stored);
+        const before = this.sets.get(name)?.nodes ?? [];
+        for (const on of set.nodes.filter((n) => !before.includes(n))) this.#failed.delete(`${set.hash}/${on}`);
         this.sets.set(name, set);
         this.#later(() => this.#cachedSets.set(name, set));
       }
@@ -145,7 +152,10 @@ class Model {
     const pull = `${set.hash}/${on}`;
     const name = `pod-${this.#count++}`;
     const has = this.images.has(pull);
-    if (!has && !this.pulls.has(pull)) this.pulls.set(pull, this.now);
+    if (!has && !this.pulls.has(pull)) {
+      this.pulls.set(pull, this.now);
+      if (this.#failed.has(pull)) this.retries.add(pull);
+    }
     const container = has ? { started: true, hasRun: true, restarts: 0, runningSince: this.now } : waiting('ContainerCreating');
     this.#setPod({
       namespace: SYSTEM,
@@ -179,11 +189,40 @@ class Model {
     const pull = [...this.pulls.keys()][index % Math.max(1, this.pulls.size)];
     if (pull === undefined) return;
     this.pulls.delete(pull);
+    this.retries.delete(pull);
     if (well) this.images.add(pull);
+    else this.#failed.add(pull);
     const container = well
       ? { started: true, hasRun: true, restarts: 0, runningSince: this.now }
       : waiting('ErrImagePull', 'rpc error: i/o timeout');
     for (const pod of this.pods.values()) if (`${pod.hash}/${pod.node}` === pull) this.#setPod({ ...pod, container });
+  }
+
+  /** A kubelet tries again what failed; nobody is told before it ends. */
+  retry(index: number): void {
+    const failed = [...this.pods.values()].filter((p) => p.container?.waiting?.reason === 'ErrImagePull');
+    const pod = failed[index % Math.max(1, failed.length)];
+    const pull = `${pod?.hash ?? ''}/${pod?.node ?? ''}`;
+    if (pod === undefined || this.pulls.has(pull)) return;
+    this.pulls.set(pull, this.now);
+    this.retries.add(pull);
+  }
+
+  /** Whether a granted pull runs without a Pod to show for it, of which a controller that starts anew cannot know (see ADR 0021). */
+  get hasUnknowable(): boolean {
+    const shown = new Set([...this.pods.values()].map((p) => `${p.hash}/${p.node}`));
+    return [...this.pulls.keys()].some((p) => !shown.has(p) && !this.retries.has(p));
+  }
+
+  /** Pulls that run because a plan said so. */
+  get granted(): string[] {
+    return [...this.pulls.keys()].filter((p) => !this.retries.has(p));
+  }
+
+  /** Pulls of all kinds that have a Pod: what a kubelet tries again goes on unseen where its Pod is taken away. */
+  get shown(): string[] {
+    const shown = new Set([...this.pods.values()].map((p) => `${p.hash}/${p.node}`));
+    return [...this.pulls.keys()].filter((p) => shown.has(p));
   }
 
   flap(index: number): void {
@@ -235,7 +274,7 @@ type Event =
   | { do: 'plan' }
   | { do: 'restart' }
   | { do: 'unwish'; at: number }
-  | { do: 'deliver' | 'sync' | 'flap' | 'removePod'; at: number }
+  | { do: 'deliver' | 'sync' | 'flap' | 'removePod' | 'retry'; at: number }
   | { do: 'finish'; at: number; well: boolean }
   | { do: 'pass'; seconds: number }
   | { do: 'jump'; hours: number }
@@ -253,6 +292,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 4, arbitrary: index.map((at): Event => ({ do: 'deliver', at })) },
   { weight: 4, arbitrary: index.map((at): Event => ({ do: 'sync', at })) },
   { weight: 4, arbitrary: fc.tuple(index, fc.boolean()).map(([at, well]): Event => ({ do: 'finish', at, well })) },
+  { weight: 2, arbitrary: index.map((at): Event => ({ do: 'retry', at })) },
   { weight: 2, arbitrary: fc.integer({ min: 1, max: 40 }).map((seconds): Event => ({ do: 'pass', seconds })) },
   { weight: 2, arbitrary: wish.map((w): Event => ({ do: 'wish', wish: w })) },
   { weight: 1, arbitrary: index.map((at): Event => ({ do: 'unwish', at })) },
@@ -262,14 +302,11 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 1, arbitrary: fc.constant<Event>({ do: 'restart' }) },
 );
 
-/** Whether a Pod was deleted by hand in mid-pull, of which a controller that starts anew cannot know (see ADR 0021). */
-let unknowable = false;
-
 async function happen(model: Model, what: Event, step: number): Promise<void> {
   if (what.do === 'plan') return model.plan();
   if (what.do === 'wish') model.prewarms.push(prewarm(model, `p${step}`, what.wish));
   else if (what.do === 'unwish') model.prewarms.splice(what.at % Math.max(1, model.prewarms.length), 1);
-  else if (what.do === 'restart') return unknowable ? undefined : model.restart();
+  else if (what.do === 'restart') return model.hasUnknowable ? undefined : model.restart();
   else befall(model, what);
 }
 
@@ -284,6 +321,8 @@ function befall(model: Model, what: Exclude<Event, { do: 'plan' | 'restart' | 'w
       return model.finish(what.at, what.well);
     case 'flap':
       return model.flap(what.at);
+    case 'retry':
+      return model.retry(what.at);
     case 'jump':
       model.skewMs = what.hours * 3_600_000;
       return;
@@ -293,10 +332,7 @@ function befall(model: Model, what: Exclude<Event, { do: 'plan' | 'restart' | 'w
       return model.pass(what.seconds);
     case 'removePod': {
       const pod = [...model.pods.values()][what.at % Math.max(1, model.pods.size)];
-      // One that failed pulls again without a word to anybody, as its kubelet does by itself: that is not counted (ADR 0021).
-      if (pod === undefined || pod.container?.waiting?.reason === 'ErrImagePull') return;
-      unknowable ||= model.pulls.has(`${pod.hash}/${pod.node}`);
-      return model.removePod(pod.name);
+      return pod === undefined ? undefined : model.removePod(pod.name);
     }
   }
 }
@@ -306,15 +342,16 @@ const limits = fc.record({
   maxPullingNodesPerRegistry: fc.integer({ min: 1, max: 4 }),
 });
 
-test('in any order of plans, Pods, deletions, failures, flaps, restarts and jumps of the clock no more nodes pull than the limits allow, and none twice at once', async () => {
+test('in any order of plans, Pods, deletions, failures, retries, flaps, restarts and jumps of the clock no more nodes pull than the limits allow, and none twice at once', async () => {
   await fc.assert(
     fc.asyncProperty(limits, fc.array(event, { minLength: 30, maxLength: 120 }), async (l, events) => {
-      unknowable = false;
       const model = new Model(l);
       for (const [step, what] of events.entries()) {
         await happen(model, what, step);
-        expect(model.pulls.size).toBeLessThanOrEqual(Math.min(l.maxPullingNodes, l.maxPullingNodesPerRegistry));
-        const nodes = [...model.pulls.keys()].map((p) => p.split('/')[1]);
+        const limit = Math.min(l.maxPullingNodes, l.maxPullingNodesPerRegistry);
+        expect(model.granted.length).toBeLessThanOrEqual(limit);
+        expect(model.shown.length).toBeLessThanOrEqual(limit + FAILING_FREE + LETTERS.length);
+        const nodes = model.granted.map((p) => p.split('/')[1]);
         expect(new Set(nodes).size).toBe(nodes.length);
         for (const { desired, warm, pulling, pending, failed } of model.last?.progress.values() ?? [])
           expect(warm + pulling + pending + failed).toBe(desired);
@@ -327,7 +364,6 @@ test('in any order of plans, Pods, deletions, failures, flaps, restarts and jump
 test('when nothing stands in the way any more, every gang is warm in the end', async () => {
   await fc.assert(
     fc.asyncProperty(limits, fc.array(event, { minLength: 10, maxLength: 80 }), async (l, events) => {
-      unknowable = false;
       const model = new Model(l);
       for (const [step, what] of events.entries()) await happen(model, what, step);
       for (const name of NODES) model.ready.set(name, true);

@@ -216,6 +216,48 @@ describe('a node that gets no Pod', () => {
   });
 });
 
+describe('nodes that get no Pod, and the DaemonSet controller says why', () => {
+  const rejected: PullState = { ...overdue, inFlight: false, mayBegin: true };
+  const letters = [...'bcdef0'];
+  const seen = world(...letters.map((l, i) => [puller(l), { [`n${i + 1}`]: rejected }] as [Puller, Record<string, PullState>]));
+  const blocked = letters.map((l) => prewarm(l, { namespace: 'blocked' }, { image: puller(l), of: 9 }));
+  const other = prewarm('other', { namespace: 'other' }, { of: 9, count: 9 });
+
+  test('take no place of others, for as long as that lasts, nor their nodes', () => {
+    const result = plan([...blocked, other], seen, { ...WIDE, maxPullingNodes: 6 });
+    expect(granted(result)).toHaveLength(5);
+    expect(granted(result)).toContain('n1');
+    for (const l of letters) expect(granted(result, puller(l))).toHaveLength(1);
+  });
+  test('leave at least one, and half of a limit, to images without such a node, even where they are many', () => {
+    const one = plan([...blocked, other], seen, { maxPullingNodes: 1, maxPullingNodesPerRegistry: 1 });
+    expect(granted(one)).toHaveLength(1);
+  });
+  test('count for their namespace, in which the cause is', () => {
+    const more = prewarm('more', { namespace: 'blocked', rampUp: 'Immediate' }, { image: puller('1'), of: 9 });
+    const limits = { ...WIDE, maxPullingNodesPerNamespace: 2 };
+    expect(granted(plan([...blocked, more, other], seen, limits), puller('1'))).toHaveLength(1);
+    expect(granted(plan([...blocked, more, other], seen, limits))).toHaveLength(2);
+  });
+});
+
+describe('SlowStart', () => {
+  const slow = (count = 6): PlannedPrewarm => prewarm('a', { rampUp: 'SlowStart' }, { count });
+  test.each<[string, Record<string, PullState>, string[]]>([
+    ['a canary whose node went away in mid-pull makes way for another', { n1: lost }, ['n2']],
+    ['so does one of a wave', { n1: warm, n2: warm, n3: lost, n4: pulling }, ['n1', 'n2', 'n4', 'n5', 'n6']],
+    ['a pull without a Pod does not stand in for one', { n1: { state: 'absent', inFlight: true } }, ['n2']],
+    ['negative twin: a canary that pulls is waited for', { n1: pulling }, ['n1']],
+  ])('%s', (_case, states, expected) => {
+    const result = plan([slow()], world([puller(), states]), WIDE);
+    expect(granted(result).filter((n) => states[n]?.state !== 'failed')).toEqual(expected);
+  });
+  test('what went away in mid-pull holds its place in the limits all the same', () => {
+    const seen = world([puller(), { n1: lost }]);
+    expect(granted(plan([slow()], seen, { ...WIDE, maxPullingNodes: 1 }))).not.toContain('n2');
+  });
+});
+
 describe('gangs in a line', () => {
   const gang = (key: string, letter: string, priority: number, of: number): PlannedPrewarm =>
     prewarm(key, { occupies: true, rank: { reserved: false, priority, queuedAt: 0 } }, { image: puller(letter), of, count: 3 });

@@ -59,6 +59,11 @@ describe('where an image stands', () => {
     ['one that counts by its Pods only: named, and no Pod', { standing: () => 'pods' }, undefined],
     ['one that counts by its Pods only: proven by its Pod', { standing: () => 'pods', pods: [pod()] }, { state: 'warm' }],
     ['one that does not count, whatever its Pod says', { standing: () => 'none', pods: [pod()] }, undefined],
+    [
+      'covered, no Pod for long, and the DaemonSet controller says why: one may come, and holds no place of others until then',
+      { missingForMs: () => 15_000, rejections: new Map([['harbinger-system/puller-x', 'FailedCreate: exceeded quota']]) },
+      { state: 'failed', inFlight: false, mayBegin: true, reason: 'QuotaExceeded', overdue: true },
+    ],
     ['covered, but the node is gone', { sets: [set({ nodes: ['n9'] })] }, undefined],
     ['a Pod of another DaemonSet with our label proves nothing', { pods: [pod({ ownerUid: 'other' })] }, { state: 'pulling' }],
     [
