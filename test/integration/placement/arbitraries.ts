@@ -11,7 +11,7 @@ const present = <T extends object>(fields: T): Partial<T> =>
 
 const POOL = fc.constantFrom('a', 'b', 'c');
 const RANK = fc.constantFrom('1', '5', '9', '007', 'x');
-const EFFECT = fc.constantFrom('NoSchedule', 'NoSchedule', 'NoExecute', 'PreferNoSchedule');
+const EFFECT = fc.constantFrom('NoSchedule', 'NoExecute', 'PreferNoSchedule');
 
 const taint = fc.record({
   key: fc.constantFrom('dedicated', 'nvidia.com/gpu', 'level'),
@@ -39,13 +39,13 @@ export function nodeArbitrary(name: string, own: Record<string, string> = {}): f
     .record({
       pool: maybe(POOL, 75),
       rank: maybe(RANK, 75),
-      taints: fc.uniqueArray(taint, { maxLength: 2, selector: (t) => `${t.key}:${t.effect}` }),
-      tainted: fc.integer({ min: 0, max: 2 }),
+      taints: fc.uniqueArray(taint, { minLength: 1, maxLength: 2, selector: (t) => `${t.key}:${t.effect}` }),
+      tainted: fc.boolean(),
       unschedulable: fc.integer({ min: 0, max: 7 }).map((n) => n === 0),
-      cpu: fc.constantFrom('1', '2', '3900m', '8'),
+      cpu: fc.constantFrom('1', '2', '3900m', '8', '8'),
       memory: fc.constantFrom('1Gi', '4Gi', '4000M'),
-      gpu: maybe(fc.constantFrom('1', '8'), 50),
-      pods: fc.constantFrom('110', '110', '110', '1', '0'),
+      gpu: maybe(fc.constantFrom('1', '8'), 60),
+      pods: fc.constantFrom('110', '110', '110', '110', '110', '1', '0'),
     })
     .map(({ pool, rank, taints, tainted, unschedulable, cpu, memory, gpu, pods }) => {
       const resources = present({ cpu, memory, pods, 'ephemeral-storage': '20Gi', 'nvidia.com/gpu': gpu });
@@ -65,7 +65,7 @@ export function nodeArbitrary(name: string, own: Record<string, string> = {}): f
               ...own,
             },
           },
-          spec: { taints: tainted === 0 ? taints : [], unschedulable },
+          spec: { taints: tainted ? taints : [], unschedulable },
           status: { capacity: resources, allocatable: resources },
         },
       };
@@ -82,7 +82,7 @@ const requirement = fc.oneof(
   fc.record({
     key: fc.constantFrom('rank', 'pool'),
     operator: fc.constantFrom('Gt', 'Lt'),
-    values: fc.tuple(fc.constantFrom('4', '5', '-1', '06', '+4', '9223372036854775807')),
+    values: fc.tuple(fc.constantFrom('4', '5', '06', '9223372036854775807')),
   }),
 );
 
@@ -145,7 +145,7 @@ const resources = fc
     cpu: maybe(CPU, 70),
     limit: maybe(fc.constantFrom('2', '2100m'), 30),
     memory: maybe(fc.constantFrom('100Mi', '900M', '1Gi', '1.5Gi'), 50),
-    gpu: maybe(fc.constantFrom('1', '2'), 30),
+    gpu: maybe(fc.constantFrom('1', '2'), 20),
     wantsGpu: fc.integer({ min: 0, max: 3 }),
   })
   .map(({ cpu, limit, memory, gpu, wantsGpu }) => {
@@ -186,7 +186,10 @@ export function podArbitrary(names: readonly string[]): fc.Arbitrary<Record<stri
         { weight: 1, arbitrary: fc.record({ rank: RANK }) },
       ),
       terms: maybe(fc.array(term(names), { minLength: 1, maxLength: 3 }), 25),
-      tolerations: fc.array(toleration, { maxLength: 3 }),
+      tolerations: fc.oneof(
+        { weight: 1, arbitrary: fc.array(toleration, { maxLength: 1 }) },
+        { weight: 2, arbitrary: fc.array(toleration, { minLength: 2, maxLength: 4 }) },
+      ),
       containers: fc
         .tuple(container('main'))
         .chain(([main]) => maybe(container('side'), 40).map((side) => [main, ...(side === undefined ? [] : [side])])),
