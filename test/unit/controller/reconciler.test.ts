@@ -11,8 +11,13 @@ import type { PrewarmReconcilerOptions } from '../../../src/controller/prewarm/r
 import { PrewarmReconciler } from '../../../src/controller/prewarm/reconciler.js';
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import { KubeError } from '../../../src/kube/errors.js';
+import type { RuntimeClassFacts } from '../../../src/placement/capability.js';
 import { FakeClock } from '../kube/fake-clock.js';
+import { node } from '../placement/nodes.js';
 import { digest, gang, GANG_REF, iso, lookup, prewarm, progress, recorded, resolvedOf, SOURCE, T0 } from './fixtures.js';
+
+const MIXED = [node('a', { labels: { pool: 'arm' }, arch: 'arm64' }), node('b')];
+const ON_ARM: RuntimeClassFacts = { name: 'on-arm', nodeSelector: { pool: 'arm' }, tolerations: [] };
 
 const KEY = { key: 'team/p', resourceVersion: '5' };
 
@@ -78,8 +83,8 @@ function ground({
     caches: {
       prewarms: { get: () => stored },
       namespaces: { get: () => ({ labels: namespaceLabels ?? {} }) },
-      nodes: { list: () => [] },
-      runtimeClasses: { get: () => undefined },
+      nodes: { list: () => MIXED },
+      runtimeClasses: { get: (name: string) => (name === ON_ARM.name ? ON_ARM : undefined) },
     },
     views: {
       workloadOf: () => (stored.spec.gangRef === undefined ? undefined : cached),
@@ -136,6 +141,19 @@ describe('an image that is looked up', () => {
     const look: Lookups['look'] = (_key, _prewarm, _needs, use) => (uses.push(use), Promise.resolve());
     await ground({ object, namespaceLabels, look }).reconcile();
     expect(uses.map((u) => u.unpinned === undefined)).toEqual([pinned]);
+  });
+
+  const platforms: [string, string | undefined, string[]][] = [
+    ['is asked about for the platform of the nodes that the RuntimeClass of its target selects', 'on-arm', ['linux/arm64']],
+    ['is asked about for no platform in particular where nodes differ', undefined, []],
+  ];
+  test.each(platforms)('%s', async (_title, runtimeClassName, expected) => {
+    const object = prewarm();
+    const targets = object.spec.targets.map((t) => ({ ...t, ...(runtimeClassName && { runtimeClassName }) }));
+    const uses: LookupUse[] = [];
+    const look: Lookups['look'] = (_key, _prewarm, _needs, use) => (uses.push(use), Promise.resolve());
+    await ground({ object: { ...object, spec: { ...object.spec, targets } }, look }).reconcile();
+    expect(uses.map((u) => u.platforms)).toEqual([expected]);
   });
 });
 
