@@ -3,9 +3,11 @@ import type { PullTruth, Violation } from './history.js';
 export interface Limits {
   maxPullingNodes: number;
   maxPullingNodesPerRegistry: number;
+  /** One where absent. */
+  maxPullsPerNode?: number;
 }
 
-/** Pulls that really run never exceed the limits, and a node has one at a time. */
+/** Pulls that really run never exceed the limits, and a node has one at a time where nothing else is said. */
 export function withinBudgets(pulls: readonly PullTruth[], limits: Limits): Violation[] {
   const edges = pulls.flatMap((pull) => [
     { at: pull.from, by: 1, pull },
@@ -18,7 +20,7 @@ export function withinBudgets(pulls: readonly PullTruth[], limits: Limits): Viol
     const counted = [
       { key: 'all', limit: limits.maxPullingNodes, what: 'nodes pull in the cluster' },
       { key: `registry ${pull.registry}`, limit: limits.maxPullingNodesPerRegistry, what: `nodes pull from ${pull.registry}` },
-      { key: `node ${pull.node}`, limit: 1, what: `pulls run on node ${pull.node}` },
+      { key: `node ${pull.node}`, limit: limits.maxPullsPerNode ?? 1, what: `pulls run on node ${pull.node}` },
     ];
     return counted.flatMap(({ key, limit, what }): Violation[] => {
       const now = (counts.get(key) ?? 0) + by;

@@ -79,6 +79,11 @@ export function versionAt({ versions, goneAt }: Life, at: number): Raw | undefin
   return versions.findLast((v) => v.at <= at)?.object;
 }
 
+/** Every version that stood at some time of a period. */
+export function standing({ versions, goneAt }: Life, { from, to }: Period): Raw[] {
+  return versions.flatMap((v, i) => (v.at <= to && (versions[i + 1]?.at ?? goneAt) > from ? [v.object] : []));
+}
+
 /** `Kind namespace/name`, for messages. */
 export function nameOf({ kind, metadata: { namespace, name } }: Raw): string {
   return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;

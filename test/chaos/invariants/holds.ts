@@ -1,6 +1,6 @@
 import type { History, Life, Period, Raw, Violation } from './history.js';
-import { livesOf, nameOf } from './history.js';
-import { checksOf, holds, isActive, reservedAt, stampOf } from './read.js';
+import { livesOf, nameOf, standing } from './history.js';
+import { checksOf, conditionOf, controllerUidOf, gangUidOf, holds, isActive, reservedAt, stampOf } from './read.js';
 
 export interface HoldsInput {
   history: History;
@@ -10,8 +10,14 @@ export interface HoldsInput {
   unstampedHoldMs: number;
   /** How late the end of a hold may come, ms. */
   boundMs: number;
-  /** Longest hold that the gang asked for, ms; undefined where it did not opt in. */
+  /** Longest hold that the gang asked for at a time or shortly before, ms; undefined where it did not opt in. */
   asked: (workload: Raw, at: number) => number | undefined;
+  /** The shortest; undefined where for a part of that time it was not opted in. */
+  askedLeast: (workload: Raw, at: number) => number | undefined;
+  /** How old the sight of ImagePrewarms may be at a time, ms. */
+  lagMs: number | ((at: number) => number);
+  /** When a clock of those who end holds was ahead: what they end then may seem over to them. */
+  ahead: readonly Period[];
   /** End of what was seen, epoch ms. */
   until: number;
 }
@@ -50,10 +56,15 @@ function holdsOfOne({ versions, goneAt }: Life, checks: ReadonlySet<string>, unt
   return found;
 }
 
-/** P5: every hold ends in time, is vouched for by a stamp before it is told, and no gang is held that did not opt in. */
+/**
+ * P5: every hold ends in time and not before it has to, is vouched for by a stamp before it is told, and no gang is held that did not opt
+ * in.
+ */
 export function boundedHolds(input: HoldsInput): Violation[] {
   const late = holdsOf(input.history, input.checks, input.until).flatMap((hold) => overdue(hold, input));
-  return [...late, ...livesOf(input.history, 'Workload').flatMap((life) => stamps(life, input))];
+  const prewarms = livesOf(input.history, 'ImagePrewarm');
+  const each = livesOf(input.history, 'Workload').flatMap((life) => [...stamps(life, input), ...ends(life, prewarms, input)]);
+  return [...late, ...each];
 }
 
 function overdue({ from, to, workload }: Hold, { unstampedHoldMs, boundMs }: HoldsInput): Violation[] {
@@ -72,11 +83,14 @@ function overdue({ from, to, workload }: Hold, { unstampedHoldMs, boundMs }: Hol
   ];
 }
 
+/** A stamp is the time of the reservation, in whole seconds, and what was asked for: nothing that happens late is in it, ms. */
+const ROUNDED_MS = 2_000;
+
 /** How the controller tells people of a hold and its end. */
 const HELD_MESSAGE = /held until \d{4}-/;
 
 /** Stamps that vouch for more than was asked, and words of a hold that no stamp vouches for. */
-function stamps({ versions }: Life, { checks, asked, boundMs }: HoldsInput): Violation[] {
+function stamps({ versions }: Life, { checks, asked }: HoldsInput): Violation[] {
   return versions.flatMap(({ at, object }, i): Violation[] => {
     const found = (message: string): Violation[] => [{ promise: 'P5', at, object: nameOf(object), message }];
     const [before, since, stamp] = [versions[i - 1]?.object, reservedAt(object), stampOf(object)];
@@ -84,11 +98,89 @@ function stamps({ versions }: Life, { checks, asked, boundMs }: HoldsInput): Vio
     if (stamp !== undefined && stamp !== stampOf(before)) {
       const wish = asked(object, at);
       if (wish === undefined) return found('a gang that did not opt in was stamped with a deadline');
-      if (stamp > since + wish + boundMs)
+      if (stamp > since + wish + ROUNDED_MS)
         return found(`stamped ${stamp - since} ms after the reservation, asked were ${wish} ms`);
     }
     const told = checksOf(object).some((c) => checks.has(c.name) && c.state === 'Pending' && HELD_MESSAGE.test(c.message));
     const vouched = stamp !== undefined && stamp >= since;
     return told && !vouched && isHeld(object, checks) ? found('is told to be held and no stamp vouches for it') : [];
   });
+}
+
+/** A check of ours that lets a held gang go. */
+interface End {
+  at: number;
+  message: string;
+  since: number;
+  /** The stamp of this reservation. */
+  stamp: number | undefined;
+  /** Shortest hold asked for lately, ms; undefined: not opted in for a part of that time. */
+  least: number | undefined;
+  /** What stood on ImagePrewarms of the gang lately. */
+  prewarms: readonly Raw[];
+}
+
+/** Why a hold may end, by the words on the check, and what is wrong with an end of that kind. Ends by warmth are judged as P4. */
+const CAUSES: readonly [RegExp, (end: End, input: HoldsInput) => string | undefined][] = [
+  [/^images warm on /, () => undefined],
+  [/^(no container of the gang pulls an image|Harbinger is in mode )/, () => undefined],
+  [/^not opted in to prewarming/, ({ least }) => (least === undefined ? undefined : 'the gang was opted in')],
+  [/^quota is reserved; let go with /, ({ least = 0 }) => (least === 0 ? undefined : `a hold of ${least} ms was asked for`)],
+  [
+    /^timed out, /,
+    ({ since, stamp = Number.POSITIVE_INFINITY, least = 0, ...end }, input) =>
+      tooEarly(end.at, Math.min(stamp, since + least), input),
+  ],
+  [/^DeadlineExceeded: /, ({ at, stamp }, input) => (stamp === undefined ? 'there was no stamp' : tooEarly(at, stamp, input))],
+  [
+    /^Unstamped: /,
+    ({ at, since, stamp }, input) =>
+      stamp === undefined ? tooEarly(at, since + input.unstampedHoldMs, input) : 'there was a stamp',
+  ],
+  [
+    /^let go cold, waiting cannot help: /,
+    ({ prewarms }) => (prewarms.some((p) => holds(p, 'Failed')) ? undefined : 'no ImagePrewarm of it had failed'),
+  ],
+  [
+    /^nothing is pulled for the gang any more: /,
+    ({ prewarms }) =>
+      prewarms.some((p) => conditionOf(p, 'Ready')?.reason === 'Finished') ? undefined : 'its ImagePrewarm was not at rest',
+  ],
+];
+
+function tooEarly(at: number, due: number, { ahead }: HoldsInput): string | undefined {
+  if (at >= due - ROUNDED_MS || ahead.some((p) => p.from <= at && at <= p.to)) return undefined;
+  return `its hold lasted ${due - at} ms longer`;
+}
+
+/** Gangs that were let go for a cause that was none. */
+function ends({ versions }: Life, prewarms: readonly Life[], input: HoldsInput): Violation[] {
+  return versions.flatMap(({ at, object }, i) => {
+    const before = versions[i - 1]?.object;
+    const since = before === undefined ? undefined : reservedAt(before);
+    if (before === undefined || since === undefined || !isHeld(before, input.checks)) return [];
+    const waited = new Set(checksOf(before).flatMap((c) => (input.checks.has(c.name) && c.state === 'Pending' ? [c.name] : [])));
+    const turned = checksOf(object).filter((c) => waited.has(c.name) && c.state === 'Ready');
+    return turned.flatMap(({ message }): Violation[] => {
+      const stamp = stampOf(before);
+      const end: End = {
+        at,
+        message,
+        since,
+        stamp: stamp !== undefined && stamp >= since ? stamp : undefined,
+        least: input.askedLeast(object, at),
+        prewarms: lately(prewarms, controllerUidOf(object), at, input),
+      };
+      const cause = CAUSES.find(([words]) => words.test(message));
+      const wrong = cause === undefined ? 'which names no cause' : cause[1](end, input);
+      return wrong === undefined
+        ? []
+        : [{ promise: 'P5', at, object: nameOf(object), message: `let go with "${message}": ${wrong}` }];
+    });
+  });
+}
+
+function lately(prewarms: readonly Life[], gangUid: string | undefined, to: number, { lagMs }: HoldsInput): Raw[] {
+  const from = to - (typeof lagMs === 'number' ? lagMs : lagMs(to));
+  return prewarms.flatMap((life) => standing(life, { from, to })).filter((p) => gangUidOf(p) === gangUid);
 }

@@ -63,8 +63,10 @@ function strangers(records: readonly Stood[], members: readonly Life[], lagMs: n
     // Until everything is recorded a member may come as its template says: there is nothing to be like.
     if (!whole || !coversWindow(known, { from: born.at - lagMs, to: born.at })) return [];
     const allowed = new Set(known.flatMap(({ prewarm }) => recordOf(prewarm)).flatMap((r) => [r.resolved, ...plainOf(r)]));
+    const sources = new Set(known.flatMap(({ prewarm }) => recordOf(prewarm)).map((r) => r.source));
+    // What nobody recorded (the template was changed while the controller was dead) comes as it is written.
     return imagesOf(born.object)
-      .filter((image) => !allowed.has(image))
+      .filter((image) => !allowed.has(image) && (sources.has(image) || digestOf(image) !== undefined))
       .map((image) => ({
         promise: 'P3' as const,
         at: born.at,

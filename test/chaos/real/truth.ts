@@ -1,4 +1,7 @@
-import type { Change, ImageTruth, Period, PullTruth, Raw } from '../invariants/index.js';
+import { FAILING_FREE } from '../../../src/preheat/budgets.js';
+import type { Change, ImageTruth, Period, PullTruth, Raw, Violation } from '../invariants/index.js';
+import type { Limits } from '../invariants/budgets.js';
+import { withinBudgets } from '../invariants/index.js';
 import type { Seen } from './recorder.js';
 
 /** Changes of objects out of what was recorded. */
@@ -80,17 +83,21 @@ function membersIn(history: readonly Change[]): Map<string, number> {
   return since;
 }
 
+/** A pull that ran because of a puller Pod; `again`: its kubelet tried once more after a failure, at a time of its own choice. */
+export interface RealPull extends PullTruth {
+  again: boolean;
+}
+
 /**
- * Pulls that ran because of a puller Pod, as the nodes told. Attempts that a kubelet repeats after a failure are left out: it chooses when, and
- * nobody can count on it. One whose Pod was taken away by somebody else counts while the Pod stood: a
- * controller that starts later cannot know of it, which docs/prewarm.md says.
+ * Pulls that ran because of a puller Pod, as the nodes told. One whose Pod was taken away by somebody else counts while the Pod
+ * stood: a controller that starts later cannot know of it, which docs/prewarm.md says.
  */
-export function pullTruths(seen: readonly Seen[]): PullTruth[] {
+export function pullTruths(seen: readonly Seen[]): RealPull[] {
   const history = historyOf(seen);
   const pullers = pullersIn(history);
   const members = membersIn(history);
-  const open = new Map<string, PullTruth>();
-  const done: PullTruth[] = [];
+  const open = new Map<string, RealPull>();
+  const done: RealPull[] = [];
   for (const s of seen) {
     if (s.what !== 'pulls') continue;
     for (const [key, pull] of [...open].filter(([, p]) => p.node === s.node)) {
@@ -104,11 +111,31 @@ export function pullTruths(seen: readonly Seen[]): PullTruth[] {
       const puller = pullers.find((p) => p.node === s.node && p.image === image && p.from <= s.at && s.at < p.to);
       const digest = digestIn(image);
       if (puller === undefined || digest === undefined) continue;
-      if (puller.failed.some((f) => f.from - TOLD_MS <= s.at && s.at < f.to)) continue;
-      open.set(key, { node: s.node, digest, registry: hostOf(image), from: s.at, to: puller.to });
+      const again = puller.failed.some((f) => f.from - TOLD_MS <= s.at && s.at < f.to);
+      open.set(key, { node: s.node, digest, registry: hostOf(image), from: s.at, to: puller.to, again });
     }
   }
   return [...done, ...open.values()].filter((p) => p.to > p.from);
+}
+
+/**
+ * Granted pulls keep the limits to the letter. With what kubelets try again by themselves there are a few more and one for each
+ * image, see ADR 21; a node has one granted pull at a time.
+ */
+export function withinRealBudgets(pulls: readonly RealPull[], limits: Limits): Violation[] {
+  const more = FAILING_FREE + new Set(pulls.map((p) => p.digest)).size;
+  const wider = {
+    maxPullingNodes: limits.maxPullingNodes + more,
+    maxPullingNodesPerRegistry: limits.maxPullingNodesPerRegistry + more,
+    maxPullsPerNode: Number.POSITIVE_INFINITY,
+  };
+  return [
+    ...withinBudgets(
+      pulls.filter((p) => !p.again),
+      limits,
+    ),
+    ...withinBudgets(pulls, wider),
+  ];
 }
 
 /** A leader renews its Lease every two seconds. */
@@ -125,14 +152,32 @@ export function leaderless(history: readonly Change[], lease: string, until: num
   });
 }
 
-/** Longest hold that the owner of a Workload asks for at a time or asked for shortly before; undefined: it is not opted in. */
-export function askedHold(history: readonly Change[], lagMs: number): (workload: Raw, at: number) => number | undefined {
+/** Holds in ms that the owner of a Workload asks for at a time or asked for shortly before; undefined among them: it was not opted in. */
+function askedHolds(history: readonly Change[], lagMs: number): (workload: Raw, at: number) => (number | undefined)[] {
   return (workload, at) => {
     const job = workload.metadata.ownerReferences?.[0]?.uid;
     const versions = history.filter((c) => c.object.kind === 'Job' && c.object.metadata.uid === job && c.at <= at);
     const recent = versions.filter((c, i) => (versions[i + 1]?.at ?? Number.POSITIVE_INFINITY) >= at - lagMs);
-    const holds = recent.flatMap(({ object }) => holdOf(object) ?? []);
-    return holds.length === 0 ? undefined : Math.max(...holds);
+    return recent.map(({ object }) => holdOf(object));
+  };
+}
+
+/** The longest of the holds that were asked for lately, undefined: never opted in; and the shortest, undefined: not always opted in. */
+export function askedHold(
+  history: readonly Change[],
+  lagMs: number,
+): Record<'asked' | 'askedLeast', (workload: Raw, at: number) => number | undefined> {
+  const holds = askedHolds(history, lagMs);
+  const known = (all: readonly (number | undefined)[]): number[] => all.filter((h) => h !== undefined);
+  return {
+    asked: (workload, at) => {
+      const some = known(holds(workload, at));
+      return some.length === 0 ? undefined : Math.max(...some);
+    },
+    askedLeast: (workload, at) => {
+      const all = holds(workload, at);
+      return all.length === 0 || all.includes(undefined) ? undefined : Math.min(...known(all));
+    },
   };
 }
 

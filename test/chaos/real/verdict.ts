@@ -1,23 +1,15 @@
 import type { AuditLog } from '../../cluster/audit.js';
 import { CHECK, NS, SYSTEM } from '../../integration/controller/ground.js';
-import {
-  boundedHolds,
-  provenWarm,
-  releasesOf,
-  uniformGangs,
-  withinBudgets,
-  type Change,
-  type Violation,
-} from '../invariants/index.js';
+import { boundedHolds, provenWarm, releasesOf, uniformGangs, type Change, type Violation } from '../invariants/index.js';
 import { CONFIG, MAX_PULLING } from './ground.js';
 import type { Seen } from './recorder.js';
-import { askedHold, historyOf, imageTruths, leaderless, pullTruths } from './truth.js';
+import { askedHold, historyOf, imageTruths, leaderless, pullTruths, withinRealBudgets } from './truth.js';
 
 /** Watches, kubelets and this program see things at different times, ms. */
 const LAG_MS = 6_000;
 /** A Lease of 15 s has to run out, the next holder looks every 2 s, an API server restarts for 5 s. */
 const TAKEOVER_MS = 30_000;
-const TAKEN_BACK_MS = 8_000;
+const TAKEN_BACK_MS = { disk: 8_000, shown: 8_000 } as const;
 
 export interface Verdict {
   violations: Violation[];
@@ -48,17 +40,18 @@ export function judge(seen: readonly Seen[], audit: AuditLog, since: number): Ve
         lagMs: LAG_MS,
         takenBackMs: TAKEN_BACK_MS,
         blind,
-        eligible: () => true,
       }),
       ...boundedHolds({
         history,
         checks,
         unstampedHoldMs: CONFIG.budgets.unstampedHoldSeconds * 1000,
         boundMs: TAKEOVER_MS,
-        asked: askedHold(history, LAG_MS),
+        ...askedHold(history, LAG_MS),
+        lagMs: LAG_MS,
+        ahead: [],
         until,
       }),
-      ...withinBudgets(pulls, { maxPullingNodes: MAX_PULLING, maxPullingNodesPerRegistry: MAX_PULLING }),
+      ...withinRealBudgets(pulls, { maxPullingNodes: MAX_PULLING, maxPullingNodesPerRegistry: MAX_PULLING }),
       ...forbidden(seen, audit, since),
     ],
     failedOpen: unlike.length - strangers.length,

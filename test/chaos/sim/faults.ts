@@ -52,11 +52,14 @@ const freeze: Fault = (ground) => {
   return host !== undefined;
 };
 
+/** Longest time for which a clock is wrong, ms. */
+export const LONGEST_JUMP_MS = 90_000;
+
 const clockJump: Fault = (ground) => {
   const host = leader(ground)?.host;
   if (host === undefined) return false;
   host.skewMs = ground.random.pick([-3_600_000, -100_000, -20_000, 20_000, 60_000, 600_000, 3 * 3_600_000]) ?? 0;
-  ground.world.timeline.after(ground.random.int(5_000, 90_000), () => (host.skewMs = 0));
+  ground.world.timeline.after(ground.random.int(5_000, LONGEST_JUMP_MS), () => (host.skewMs = 0));
   return true;
 };
 

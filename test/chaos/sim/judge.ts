@@ -18,6 +18,8 @@ export interface Evidence {
   blind: readonly Period[];
   /** When caches may have been old. */
   stalls: readonly Period[];
+  /** When the clock of a controller may have been ahead. */
+  ahead: readonly Period[];
   log: readonly string[];
   secrets: readonly string[];
   until: number;
@@ -27,19 +29,19 @@ export interface Evidence {
 /** How old what is seen may be on a good day, and while watches are silent, ms. */
 const LAG_MS = { usual: 12_000, stalled: 75_000 } as const;
 /** Lost warmth is taken back in this time: a node counts as gone after 40 s of silence, the rest is lag and a plan. */
-const TAKEN_BACK_MS = 90_000;
+const TAKEN_BACK_MS = { disk: 90_000, shown: 30_000 } as const;
 /** The watchdog may have to be elected, to find its feet after broken watches and to sit out a bad API server first. */
 const LATE_MS = 75_000;
 
 /** What promises a run broke. */
 export function judge(evidence: Evidence): Violation[] {
-  const { history, images, pulls, objects, blind, stalls, until, config } = evidence;
+  const { history, images, pulls, objects, blind, stalls, ahead, until, config } = evidence;
   const checks = new Set([CHECK]);
   const wishes = new Wishes(history);
   const lagMs = (time: number): number => (stalls.some((s) => s.from <= time && time <= s.to) ? LAG_MS.stalled : LAG_MS.usual);
   return [
     ...uniformGangs(history, { lagMs: COPY_LAG_MS + 500 }),
-    ...provenWarm({ history, images, lagMs, takenBackMs: TAKEN_BACK_MS, blind: [...blind, ...stalls], eligible: () => true }),
+    ...provenWarm({ history, images, lagMs, takenBackMs: TAKEN_BACK_MS, blind: [...blind, ...stalls] }),
     ...boundedHolds({
       history,
       checks,
@@ -47,6 +49,9 @@ export function judge(evidence: Evidence): Violation[] {
       unstampedHoldMs: config.budgets.unstampedHoldSeconds * 1000,
       boundMs: LATE_MS,
       asked: (workload, time) => wishes.asked(workload, time),
+      askedLeast: (workload, time) => wishes.askedLeast(workload, time),
+      lagMs,
+      ahead,
     }),
     ...boundedGates({
       history,
@@ -87,21 +92,30 @@ class Wishes {
 
   /** The longest hold asked for in ms; undefined: not opted in. */
   asked(workload: Raw, time: number, lagMs: number = LAG_MS.stalled): number | undefined {
+    const known = this.#holds(workload, time, lagMs).filter((h) => h !== undefined);
+    return known.length === 0 ? undefined : Math.max(...known.flat());
+  }
+
+  /** The shortest hold asked for in ms; undefined: not opted in at some time. */
+  askedLeast(workload: Raw, time: number): number | undefined {
+    const all = this.#holds(workload, time, LAG_MS.stalled);
+    const known = all.filter((h) => h !== undefined);
+    return known.length < all.length || all.length === 0 ? undefined : Math.min(...known.flat());
+  }
+
+  /** For each version of the job what it asks for, in ms, by what its check says of those that name no time; undefined: not opted in. */
+  #holds(workload: Raw, time: number, lagMs: number): (number[] | undefined)[] {
     const life = this.#jobs.get(controllerUidOf(workload) ?? '');
     const [versions, since] = [life?.versions ?? [], time - lagMs];
     const current = (list: typeof versions) =>
       list.filter((v, i) => v.at <= time && (list[i + 1]?.at ?? Number.POSITIVE_INFINITY) > since);
     const defaults = current(this.#defaults).map(({ object }) => Number(at(object, 'spec')['defaultHoldSeconds'] ?? 0) * 1000);
-    const holds = current(versions).flatMap(({ object }) => {
+    return current(versions).map(({ object }) => {
       const said = stringMap(object.metadata.annotations);
-      if (said['harbinger.dev/prewarm'] !== 'true') return [];
-      return [
-        Math.max(
-          ...(said['harbinger.dev/prewarm-hold'] === undefined ? defaults : [milliseconds(said['harbinger.dev/prewarm-hold'])]),
-        ),
-      ];
+      if (said['harbinger.dev/prewarm'] !== 'true') return undefined;
+      const hold = said['harbinger.dev/prewarm-hold'];
+      return hold === undefined ? defaults : [milliseconds(hold)];
     });
-    return holds.length === 0 ? undefined : Math.max(...holds);
   }
 }
 

@@ -8,7 +8,7 @@ import { outcomeOf, releasesOf } from '../invariants/index.js';
 import type { ReleaseCause } from '../invariants/releases.js';
 import type { CallFault } from './client.js';
 import type { Ground } from './faults.js';
-import { FAULTS, switchMode } from './faults.js';
+import { FAULTS, LONGEST_JUMP_MS, switchMode } from './faults.js';
 import { judge, unfinished } from './judge.js';
 import { jobs } from './models/jobs.js';
 import { Kueue } from './models/kueue.js';
@@ -99,6 +99,7 @@ class Simulation {
   readonly #hits = new Map<string, number>();
   readonly #blind: Period[] = [];
   readonly #stalls: Period[] = [];
+  readonly #ahead: Period[] = [];
   #calm = false;
   #changedAt = 0;
 
@@ -137,6 +138,7 @@ class Simulation {
       objects: store.all(),
       blind: this.#blind,
       stalls: this.#stalls,
+      ahead: this.#ahead,
       log: this.#log,
       secrets: SECRETS,
       until: timeline.now,
@@ -226,6 +228,7 @@ class Simulation {
     const { timeline } = this.#world;
     const hit = FAULTS[kind]?.(this.#ground) === true;
     this.#note(`FAULT ${kind}${hit ? '' : ' (nothing there)'}`);
+    if (kind === 'clock jumps' && hit) this.#ahead.push({ from: timeline.now, to: timeline.now + LONGEST_JUMP_MS });
     if (kind === 'watches stalled' && hit) this.#stalls.push({ from: timeline.now, to: timeline.now + 120_000 });
     if (hit) return this.#hit(kind);
     if (tries > 1 && timeline.now + 30_000 < START + WINDOW[1]) timeline.after(20_000, () => this.#fault(kind, tries - 1));
