@@ -290,3 +290,16 @@ describe('a gang whose ImagePrewarm is refused', () => {
     expect(JSON.stringify(api.writes)).not.toContain('cannot be recorded');
   });
 });
+
+test('what keeps a check from being answered, for ten minutes or more, does so for half a minute at most once it is over', async () => {
+  const { api, clock } = await lead([RESOURCE.workloads.plural], {
+    ...OBJECTS,
+    [RESOURCE.jobs.plural]: [raw(meta('train'), {})],
+  });
+  api.refusals.set('patch workloads', new KubeError('its webhook is away', { status: 500, reason: 'InternalError' }));
+  api.give(RESOURCE.workloads.plural);
+  await clock.advance(1_100_000);
+  const before = written(api).length;
+  await clock.advance(30_000);
+  expect(written(api).slice(before)).toEqual(['patch workloads']);
+});
