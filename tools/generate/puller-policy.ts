@@ -11,6 +11,13 @@ const without = (object: string, fields: readonly string[]): string => fields.ma
 const off = (object: string, fields: readonly string[]): string =>
   fields.map((f) => `(!has(${object}.${f}) || !${object}.${f})`).join(' && ');
 
+const MAKE = "Harbinger's controller may make pullers only";
+/** CEL: what is there already has the name, and the label, of a puller. */
+const NAMED = `oldObject.metadata.name.startsWith('puller-')`;
+const LABELLED = `(has(oldObject.metadata.labels) && '${LABEL.puller}' in oldObject.metadata.labels)`;
+/** CEL: of an object that is about to be there; one that is deleted has only an old one. */
+const made = (expression: string): string => `request.operation == 'DELETE' || (${expression})`;
+
 /** What a DaemonSet of the controller has to be, and what is said where it is not. */
 const VALIDATIONS: readonly { expression: string; message: string }[] = [
   {
@@ -47,6 +54,11 @@ const VALIDATIONS: readonly { expression: string; message: string }[] = [
     message: 'pullers have no environment, ports, hooks or devices',
   },
   {
+    // Kubelets send what a probe says from their own network.
+    expression: `variables.all.all(c, !has(c.startupProbe) || (has(c.startupProbe.exec) && has(c.startupProbe.exec.command) && c.startupProbe.exec.command.size() > 0 && c.startupProbe.exec.command[0] == c.command[0]))`,
+    message: 'probes of pullers run the puller program and nothing else',
+  },
+  {
     expression: [
       'variables.all.all(c, has(c.securityContext)',
       off('c.securityContext', ['privileged']),
@@ -75,7 +87,7 @@ export function pullerPolicy(namespace: string, program: string): Manifest[] {
         failurePolicy: 'Fail',
         matchConstraints: {
           resourceRules: [
-            { apiGroups: ['apps'], apiVersions: ['v1'], resources: ['daemonsets'], operations: ['CREATE', 'UPDATE'] },
+            { apiGroups: ['apps'], apiVersions: ['v1'], resources: ['daemonsets'], operations: ['CREATE', 'UPDATE', 'DELETE'] },
           ],
         },
         matchConditions: [
@@ -91,10 +103,15 @@ export function pullerPolicy(namespace: string, program: string): Manifest[] {
           { name: 'program', expression: `'${program}'` },
         ],
         validations: [
-          ...VALIDATIONS.map((v) => ({ ...v, message: `Harbinger's controller may make pullers only: ${v.message}` })),
+          ...VALIDATIONS.map((v) => ({ expression: made(v.expression), message: `${MAKE}: ${v.message}` })),
           {
-            expression: `object.metadata.namespace != '${namespace}' || ${POD}.serviceAccountName == '${INSTALL.puller}'`,
-            message: `Harbinger's controller may make pullers only: in its own namespace they have account ${INSTALL.puller}`,
+            expression: made(`object.metadata.namespace != '${namespace}' || ${POD}.serviceAccountName == '${INSTALL.puller}'`),
+            message: `${MAKE}: in its own namespace they have account ${INSTALL.puller}`,
+          },
+          {
+            // In its own namespace either will do: what was edited there by hand is put right, and what has only our label goes.
+            expression: `request.operation == 'CREATE' || (oldObject.metadata.namespace == '${namespace}' ? ${NAMED} || ${LABELLED} : ${NAMED} && ${LABELLED})`,
+            message: `${MAKE}: what is there is none, so it is neither changed nor deleted`,
           },
         ],
       },
