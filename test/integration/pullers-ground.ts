@@ -47,3 +47,36 @@ export const nodesOf = (namespace: string): string[] => {
 };
 /** Nodes of no tenant. */
 export const SPARE = Object.keys(TENANTS).length * 2 + 1;
+
+/** Name of the secret of each tenant. */
+export const SECRET = 'registry';
+
+export type Spec = Record<string, unknown> & { containers: [Record<string, unknown>]; volumes: unknown[] };
+/** What the admission policy lets no account of the controller make, as changes of a Pod spec that fits. */
+export const FORBIDDEN: [string, (spec: Spec) => void][] = [
+  ['a volume of the host', (s) => s.volumes.push({ name: 'host', hostPath: { path: '/' } })],
+  ['a secret as a volume', (s) => s.volumes.push({ name: 'theirs', secret: { secretName: SECRET } })],
+  [
+    'a token as a volume',
+    (s) => s.volumes.push({ name: 'token', projected: { sources: [{ serviceAccountToken: { path: 't' } }] } }),
+  ],
+  ['an image that is not pinned', (s) => (s.volumes = [{ name: 'image', image: { reference: 'reg.example.com/x:v1' } }])],
+  ['the network of the host', (s) => (s['hostNetwork'] = true)],
+  ['the processes of the host', (s) => (s['hostPID'] = true)],
+  ['a token', (s) => (s['automountServiceAccountToken'] = true)],
+  ['root', (s) => (s['securityContext'] = {})],
+  ['another program', (s) => (s.containers[0]['image'] = 'reg.example.com/miner:v1')],
+  ['another command', (s) => (s.containers[0]['command'] = ['/bin/sh'])],
+  [
+    'a secret as environment',
+    (s) => (s.containers[0]['env'] = [{ name: 'X', valueFrom: { secretKeyRef: { name: SECRET, key: '.dockerconfigjson' } } }]),
+  ],
+  ['privileges', (s) => (s.containers[0]['securityContext'] = { privileged: true })],
+  ['a second container', (s) => (s.containers as unknown[]).push({ ...s.containers[0], name: 'more' })],
+  ['a priority', (s) => (s['priorityClassName'] = 'system-node-critical')],
+  [
+    'a probe that calls others from the network of the node',
+    (s) => (s.containers[0]['startupProbe'] = { httpGet: { host: '10.0.0.1', port: 80 } }),
+  ],
+  ['a probe that runs something else', (s) => (s.containers[0]['startupProbe'] = { exec: { command: ['/bin/sh'] } })],
+];

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { pullerManifest } from '../../src/preheat/backends/daemonset/manifest.js';
+import { projectPullerSet } from '../../src/preheat/backends/daemonset/project.js';
 import { pullerOf } from '../../src/preheat/puller.js';
 import type { ApiError, Draft, Raw } from '../cluster/client.js';
 import { ClusterClient } from '../cluster/client.js';
@@ -9,10 +10,10 @@ import { notYet, until } from '../cluster/until.js';
 import { knobNames } from '../doubles/fake-kubelet/index.js';
 import { PrivateRegistry, pullSecret } from '../doubles/private-registry.js';
 import { conditionOf, knob, PREWARM, PULLER, pushImage, pushPuller, ready, SYSTEM } from './controller/ground.js';
-import { bind, nodesOf, quota, SPARE, TENANTS } from './pullers-ground.js';
+import type { Spec } from './pullers-ground.js';
+import { bind, FORBIDDEN, nodesOf, quota, SECRET, SPARE, TENANTS } from './pullers-ground.js';
 
 const LOGIN = { username: 'tenant', password: 'of-the-tenant-only' };
-const SECRET = 'registry';
 const DS = 'apps/v1/DaemonSet';
 const POLICY = "Harbinger's controller may make pullers only";
 
@@ -338,6 +339,51 @@ describe('pullers', () => {
     expect(await cluster.client.find(DS, `plain/${forged.metadata.name}`)).toBeDefined();
   }, 120_000);
 
+  test('that a tenant makes to the letter, with no prewarm and no room for a Pod, keep no node from others', async () => {
+    const image = await pushImage(cluster, 'letter');
+    const puller = pullerOf(image.resolved, { tenant: { namespace: 'letter', secrets: [SECRET] } });
+    if (puller === undefined) throw new Error('no puller');
+    await cluster.client.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'letter' } });
+    await cluster.client.apply(quota('letter', 0));
+    const names = [1, 2, 3].map((i) => `fake-${SPARE + i}`);
+    const made = pullerManifest(puller, names, { namespace: SYSTEM, program });
+    await cluster.client.create(made as unknown as Draft);
+    await until('the DaemonSet controller to want Pods', async () => {
+      const { status: seen } = await cluster.client.get(DS, `letter/${made.metadata.name}`);
+      return seen?.desiredNumberScheduled === 3 || notYet(seen);
+    });
+    const other = await pushImage(cluster, 'beside');
+    const target = { images: [{ reference: other.image }], nodes: { names } };
+    await cluster.client.create(prewarm('plain', 'beside', target));
+    await status('plain', ready, 'beside');
+    // Nobody has given Harbinger rights there, and it does not miss them.
+    expect(await cluster.client.find(DS, `letter/${made.metadata.name}`)).toBeDefined();
+    await cluster.client.delete(PREWARM, 'plain/beside');
+    await cluster.client.delete('v1/Namespace', 'letter');
+  }, 120_000);
+
+  test('that somebody edits by hand are put right in all that they say, without a Pod or a set lost', async () => {
+    const image = await pushImage(cluster, 'edited');
+    const nodes = { names: [`fake-${SPARE + 1}`] };
+    await cluster.client.create(prewarm('plain', 'edited', { images: [{ reference: image.image }], nodes }));
+    await status('plain', ready, 'edited');
+    const key = `${SYSTEM}/puller-${pullerOf(image.resolved)?.hash ?? ''}`;
+    const before = await cluster.client.get(DS, key);
+    const resources = { requests: { cpu: '4' } };
+    const container = { ...before['spec'].template.spec.containers[0], resources };
+    await cluster.client.patch(DS, key, { spec: { template: { spec: { tolerations: null, containers: [container] } } } });
+    await until('what was sent', async () => {
+      const { spec } = (await cluster.client.get(DS, key))['spec'].template;
+      const { requests } = spec.containers[0].resources;
+      return (spec.tolerations?.length === 1 && requests.cpu === '0') || notYet(requests);
+    });
+    const after = await cluster.client.get(DS, key);
+    expect(after.metadata.uid).toBe(before.metadata.uid);
+    expect(projectPullerSet(after as never).print).toBe(projectPullerSet(before as never).print);
+    await cluster.client.delete(PREWARM, 'plain/edited');
+    await cluster.client.untilGone(DS, key);
+  }, 120_000);
+
   test('whose ImagePrewarm is deleted in mid-pull go on to their end, and another one of the image counts them once (H-30)', async () => {
     const names = [1, 2, 3].map((i) => `fake-${SPARE + i}`);
     const image = await pushImage(cluster, 'deleted');
@@ -412,38 +458,31 @@ describe('pullers', () => {
       if (puller === undefined) throw new Error('no puller');
       return pullerManifest(puller, ['fake-9'], { namespace: SYSTEM, program, method }) as unknown as Draft;
     };
-    type Spec = Record<string, unknown> & { containers: [Record<string, unknown>]; volumes: unknown[] };
-    const rows: [string, (spec: Spec) => void][] = [
-      ['a volume of the host', (s) => s.volumes.push({ name: 'host', hostPath: { path: '/' } })],
-      ['a secret as a volume', (s) => s.volumes.push({ name: 'theirs', secret: { secretName: SECRET } })],
-      [
-        'a token as a volume',
-        (s) => s.volumes.push({ name: 'token', projected: { sources: [{ serviceAccountToken: { path: 't' } }] } }),
-      ],
-      ['an image that is not pinned', (s) => (s.volumes = [{ name: 'image', image: { reference: 'reg.example.com/x:v1' } }])],
-      ['the network of the host', (s) => (s['hostNetwork'] = true)],
-      ['the processes of the host', (s) => (s['hostPID'] = true)],
-      ['a token', (s) => (s['automountServiceAccountToken'] = true)],
-      ['root', (s) => (s['securityContext'] = {})],
-      ['another program', (s) => (s.containers[0]['image'] = 'reg.example.com/miner:v1')],
-      ['another command', (s) => (s.containers[0]['command'] = ['/bin/sh'])],
-      [
-        'a secret as environment',
-        (s) =>
-          (s.containers[0]['env'] = [{ name: 'X', valueFrom: { secretKeyRef: { name: SECRET, key: '.dockerconfigjson' } } }]),
-      ],
-      ['privileges', (s) => (s.containers[0]['securityContext'] = { privileged: true })],
-      ['a second container', (s) => (s.containers as unknown[]).push({ ...s.containers[0], name: 'more' })],
-      ['a priority', (s) => (s['priorityClassName'] = 'system-node-critical')],
-    ];
     const specOf = (draft: Draft): Spec => (draft['spec'] as { template: { spec: Spec } }).template.spec;
 
     test.each(['ImageVolume', 'Container'] as const)('a puller of method %s is taken', async (method) => {
-      const made = await client.create(fitting(method));
-      await cluster.client.delete(DS, `plain/${made.metadata.name}`);
+      const sent = fitting(method);
+      const made = await client.create(sent);
+      // What is stored says to the controller what it sent, with all that the API server adds, so that nothing is put right.
+      expect(projectPullerSet(made as never).print).toBe(projectPullerSet(sent as never).print);
+      await client.patch(DS, `plain/${made.metadata.name}`, { metadata: { annotations: { changed: 'yes' } } });
+      await client.delete(DS, `plain/${made.metadata.name}`);
       await cluster.client.untilGone(DS, `plain/${made.metadata.name}`);
     });
-    test.each(rows)('with %s it is refused, and an administrator may have it', async (_, change) => {
+    test('what a tenant made is neither changed into a puller nor deleted, nor is what only bears a name or a label of one', async () => {
+      const rows: [string, Record<string, string>][] = [
+        ['puller-own', { app: 'own' }],
+        ['own', { [PULLER]: 'x' }],
+      ];
+      for (const [name, labels] of rows) {
+        await cluster.client.create({ ...fitting(), metadata: { name, namespace: 'plain', labels } });
+        const patch = { metadata: { annotations: { changed: 'yes' } } };
+        await expect(client.patch(DS, `plain/${name}`, patch)).rejects.toThrow(POLICY);
+        await expect(client.delete(DS, `plain/${name}`)).rejects.toThrow(`${POLICY}: what is there is none`);
+        await cluster.client.delete(DS, `plain/${name}`);
+      }
+    });
+    test.each(FORBIDDEN)('with %s it is refused, and an administrator may have it', async (_, change) => {
       const draft = fitting();
       change(specOf(draft));
       const error = await client.create(draft).catch((e: unknown) => e as ApiError);
