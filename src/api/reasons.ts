@@ -14,6 +14,7 @@ export const READY_REASONS = [
   'Observing',
   'SwitchedOff',
   'Invalid',
+  'ImagesLeftOut',
   'AuthDenied',
   'ImageNotFound',
   'PlatformMissing',

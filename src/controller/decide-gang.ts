@@ -14,7 +14,7 @@ import type { KnownNodes } from './gang-nodes.js';
 import { affinityOf, assignedNames } from './gang-nodes.js';
 import type { FlavorView } from './gang-sources/kueue.js';
 
-/** Bounds of the CRD; what exceeds them is cut in the direction of warming more than needed. */
+/** Bounds of the CRD. Nodes and tolerations are cut in the direction of warming more than needed; of images it is told: leftOut. */
 const MAX = { images: 32, targets: 18, tolerations: 32, reference: 512, name: 253 } as const;
 
 export interface GangSnapshot {
@@ -29,7 +29,7 @@ export interface GangSnapshot {
   /** Pods by podSet that the Workload has which this one takes the place of: they run on where they are. */
   replaced?: ReadonlyMap<string, number> | undefined;
   /** Images that operators add to Pods of a podSet, which no template shows. */
-  operatorImages?: ((podSet: string) => readonly string[]) | undefined;
+  operatorImages?: OperatorImages | undefined;
   /** What exists already. */
   existing?: { spec: ImagePrewarmSpec; released: boolean } | undefined;
 }
@@ -96,11 +96,33 @@ function releasedTargets(spec: ImagePrewarmSpec, wanted: readonly PrewarmTarget[
   });
 }
 
+type OperatorImages = (podSet: string) => readonly string[];
+
+/** Images of a podSet for which its target has room, and those for which it has none. */
+function imagesOf(podSet: PodSet, facts: TemplateFacts, added: OperatorImages | undefined): { kept: string[]; left: string[] } {
+  const own = facts.images.filter((i) => i.length <= MAX.reference);
+  const kept = own.length === 0 ? [] : [...new Set([...own, ...(added?.(podSet.name) ?? [])])];
+  const long = facts.images.filter((i) => i.length > MAX.reference);
+  return { kept: kept.slice(0, MAX.images), left: [...kept.slice(MAX.images), ...long] };
+}
+
+/**
+ * Images of a gang's Pods that its ImagePrewarm has no room for: nobody warms them, so the gang is never told to be warm. Each as
+ * `podSet: image`; of podSets beyond the bound all.
+ */
+export function leftOut({ podSets }: Gang, added?: OperatorImages): string[] {
+  const found = podSets.map((podSet) => ({ podSet, ...imagesOf(podSet, templateFacts(podSet.template), added) }));
+  const targets = found.filter(({ kept }) => kept.length > 0).slice(0, MAX.targets);
+  return found.flatMap((each) => {
+    const { podSet, kept, left } = each;
+    return [...(targets.includes(each) ? [] : kept), ...left].map((image) => `${podSet.name}: ${image}`);
+  });
+}
+
 function targetOf(podSet: PodSet, snapshot: GangSnapshot): PrewarmTarget | undefined {
   const facts = templateFacts(podSet.template);
-  const own = facts.images.filter((i) => i.length <= MAX.reference);
-  if (own.length === 0) return undefined;
-  const images = [...new Set([...own, ...(snapshot.operatorImages?.(podSet.name) ?? [])])].slice(0, MAX.images);
+  const { kept: images } = imagesOf(podSet, facts, snapshot.operatorImages);
+  if (images.length === 0) return undefined;
   const flavors = flavorsFor(podSet, facts, snapshot);
   const tolerations = tolerationsOf([...facts.tolerations, ...flavors.flatMap((f) => f.tolerations)]);
   // Pods may name secrets that cannot exist; the CRD does not, and kubelets pass over them.

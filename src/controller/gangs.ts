@@ -24,6 +24,13 @@ export interface GangReconcilerOptions {
 /** A refused object is tried again after this time, ms: quotas and policies change without a word to us. */
 const REFUSED_MS = 60_000;
 
+/** What the configuration says that operators add to Pods of a gang, by podSet. */
+export function operatorImagesOf({ ref }: Gang, { gangs }: Pick<HarbingerConfig, 'gangs'>): (podSet: string) => string[] {
+  const kind = kindName({ kind: ref.kind, group: ref.apiGroup });
+  const added = gangs.operatorImages.filter((a) => a.kind === kind);
+  return (podSet) => added.flatMap((a) => (a.podSets === undefined || a.podSets.includes(podSet) ? a.images : []));
+}
+
 /** Keeps one ImagePrewarm per opted-in gang as it should be. Key: that of the gang. */
 export class GangReconciler {
   readonly #options: GangReconcilerOptions;
@@ -62,9 +69,6 @@ export class GangReconciler {
 
   #snapshot(gang: Gang): GangSnapshot {
     const { caches, views, config } = this.#options;
-    const added = config().gangs.operatorImages.filter(
-      ({ kind }) => kind === kindName({ kind: gang.ref.kind, group: gang.ref.apiGroup }),
-    );
     const existing = views.prewarmOf(gang);
     const queue = caches.clusterQueues.get(views.clusterQueueOf(gang) ?? '');
     return {
@@ -77,7 +81,7 @@ export class GangReconciler {
         exists: (name) => caches.nodes.get(name) !== undefined,
       },
       replaced: views.replacedBy(gang),
-      operatorImages: (podSet) => added.flatMap((a) => (a.podSets === undefined || a.podSets.includes(podSet) ? a.images : [])),
+      operatorImages: operatorImagesOf(gang, config()),
       existing:
         existing === undefined ? undefined : { spec: existing.spec, released: isTrue(existing.status?.conditions, 'Released') },
     };

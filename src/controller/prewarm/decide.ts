@@ -9,7 +9,7 @@ import type { Rates } from '../../preheat/deadline.js';
 import { estimate } from './estimate.js';
 import type { Lifecycle } from './lifecycle.js';
 import { isCurrent } from './lifecycle.js';
-import { judgeReady } from './readiness.js';
+import { judgeReady, leftOutMessage } from './readiness.js';
 import type { Verdict } from './readiness.js';
 import { updateRecord } from './record.js';
 import type { RecordUpdate } from './record.js';
@@ -130,14 +130,14 @@ function conditionsOf(
   verdict: Verdict,
   { record, at, context }: { record: RecordUpdate; at: string; context: DecideContext },
 ): Condition[] {
-  const { prewarm, unpinned } = snapshot;
+  const { prewarm } = snapshot;
   const observedGeneration = prewarm.metadata.generation ?? 0;
   let conditions: Condition[] = (prewarm.status?.conditions ?? []).map((c) => present<Condition>(c));
   const set = (type: string, status: boolean, reason: string, message: string): void => {
     conditions = setCondition(conditions, { type, status: status ? 'True' : 'False', reason, message, observedGeneration }, at);
   };
   set('Ready', verdict.ready, verdict.reason, verdict.message);
-  set('TargetsResolved', ...resolvedCondition(record, verdict, unpinned));
+  set('TargetsResolved', ...resolvedCondition(record, verdict, snapshot));
   if (verdict.hopeless) set('Failed', true, verdict.reason, verdict.message);
   else set('Failed', false, 'NoFailure', 'nothing keeps the images from becoming warm');
   if (isTakenBack(snapshot)) conditions = conditions.filter((c) => c.type !== 'Released');
@@ -150,9 +150,11 @@ function conditionsOf(
 function resolvedCondition(
   { targets }: RecordUpdate,
   { unresolvedReason }: Verdict,
-  unpinned: string | undefined,
+  { unpinned, leftOut }: PrewarmSnapshot,
 ): [boolean, string, string] {
   const open = targets.flatMap((t) => t.images).filter((i) => i.resolved === undefined);
+  const left = leftOutMessage({ leftOut });
+  if (open.length === 0 && left !== undefined) return [false, 'ImagesLeftOut', left];
   if (open.length === 0) return [true, 'Resolved', ['every image has a recorded digest', unpinned].filter(Boolean).join('; ')];
   return [
     false,

@@ -142,7 +142,24 @@ function warm(snapshot: PrewarmSnapshot, record: RecordUpdate): Verdict | undefi
   const unseen = isFrozen(snapshot) ? undefined : sources.find((s) => !isPinned(s) && !lookups.has(s));
   if (unseen !== undefined)
     return no('ResolvingImages', `all nodes are warm; looking at ${unseen} once more before the gang goes on`);
-  return { ...no('AllNodesWarm', `the images are on all ${progress?.desired ?? 0} nodes`), ready: true };
+  const nodesWarm = `on all ${progress?.desired ?? 0} nodes`;
+  const left = leftOutMessage(snapshot);
+  // No wait helps: what has no room is pulled by the Pods themselves.
+  if (left !== undefined) return no('ImagesLeftOut', `the other images are ${nodesWarm}; ${left}`, true);
+  return { ...no('AllNodesWarm', `the images are ${nodesWarm}`), ready: true };
+}
+
+/** Images told by name, and characters of each. */
+const MAX_LEFT = { images: 3, length: 120 } as const;
+
+/** Which images of the gang nobody warms; undefined where each has its place. */
+export function leftOutMessage({ leftOut = [] }: Pick<PrewarmSnapshot, 'leftOut'>): string | undefined {
+  if (leftOut.length === 0) return undefined;
+  const named = leftOut
+    .slice(0, MAX_LEFT.images)
+    .map((i) => (i.length > MAX_LEFT.length ? `${i.slice(0, MAX_LEFT.length)}…` : i));
+  const more = leftOut.length > named.length ? ', …' : '';
+  return `${leftOut.length} images are beyond the limits of an ImagePrewarm (18 podSets, 32 images each, 512 characters) and are not warmed: ${named.join(', ')}${more}`;
 }
 
 /** Why a record changes; a variant that is given up is told apart from a tag that moved, since it calls for other action. */

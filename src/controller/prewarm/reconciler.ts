@@ -12,9 +12,10 @@ import { platformText } from '../../images/platform.js';
 import { candidates } from '../../placement/candidates.js';
 import type { Actuator } from '../actions.js';
 import type { Caches } from '../caches.js';
-import { canonical } from '../decide-gang.js';
+import { canonical, leftOut } from '../decide-gang.js';
 import type { WorkloadView } from '../gang-sources/kueue.js';
 import type { GangViews } from '../gang-views.js';
+import { operatorImagesOf } from '../gangs.js';
 import type { Guard } from '../guard.js';
 import type { Lookups } from '../lookups.js';
 import type { RecordedVariants } from '../recorded-variants.js';
@@ -111,7 +112,7 @@ export class PrewarmReconciler {
   #snapshot(key: string, prewarm: ImagePrewarm, plan: PrewarmPlan, workload: WorkloadView | undefined): PrewarmSnapshot {
     const { caches, views, planner, lookups, variants, guard, config } = this.#options;
     const { namespace = '' } = prewarm.metadata;
-    const { mode, scope } = config();
+    const { mode, scope, gangs } = config();
     return {
       prewarm,
       gang: workload === undefined ? undefined : views.viewOf(workload, planner.positions, guard.isLettingGo(workload)),
@@ -122,6 +123,7 @@ export class PrewarmReconciler {
       deadlineMs: plan.deadlineMs,
       concurrency: plan.concurrency,
       mode: mode === 'On' ? undefined : mode,
+      leftOut: workload === undefined ? [] : leftOut(workload.gang, operatorImagesOf(workload.gang, { gangs })),
       unpinned:
         prewarm.spec.gangRef === undefined
           ? undefined

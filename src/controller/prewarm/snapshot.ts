@@ -75,6 +75,8 @@ export interface PrewarmSnapshot {
   concurrency: number;
   /** The mode of the configuration where it is not On: no gang is held then. */
   mode?: 'Observe' | 'Off' | undefined;
+  /** Images of the gang for which the object has no room, as `podSet: image`. */
+  leftOut?: readonly string[] | undefined;
   /** Why Pods of the gang will not be given the recorded images, for the people who opted it in; absent where they will. */
   unpinned?: string | undefined;
 }

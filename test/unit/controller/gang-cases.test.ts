@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { ImagePrewarmSpec } from '../../../src/api/kinds/image-prewarm.js';
 import type { GangSnapshot } from '../../../src/controller/decide-gang.js';
-import { decideGang } from '../../../src/controller/decide-gang.js';
+import { decideGang, leftOut } from '../../../src/controller/decide-gang.js';
 import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
 import { planAll } from '../../../src/controller/planning.js';
 import { harbingerConfig } from '../../../src/config/schema.js';
@@ -347,6 +347,46 @@ test('H-42 a launcher whose node is warm never means that its gang is ready', ()
       'Ready',
     )?.status;
   expect([verdict(1), verdict(16), verdict(17)]).toEqual(['False', 'False', 'True']);
+});
+
+describe('images for which an ImagePrewarm has no room', () => {
+  const images = (n: number, name = 'i'): string[] => Array.from({ length: n }, (_, i) => `${name}${i}:1`);
+  const made = (...podSets: [string, string[]][]) =>
+    workload({ podSets: podSets.map(([name, of]) => ({ name, count: 1, template: template(...of) })) });
+  const long = `r.example.com/${'x'.repeat(510)}`;
+  test.each<[string, ReturnType<typeof workload>, string[]]>([
+    ['the control: 32 of a podSet are all there is room for', made(['main', images(32)]), []],
+    ['the 33rd and those after it', made(['main', images(34)]), ['main: i32:1', 'main: i33:1']],
+    [
+      'one whose name is too long, also where no other is left',
+      made(['main', ['a:1', long]], ['b', [long]]),
+      [`main: ${long}`, `b: ${long}`],
+    ],
+    [
+      'all of the 19th podSet that pulls one',
+      made(['none', []], ...images(19, 'p').map((name): [string, string[]] => [name, ['a:1', 'b:1']])),
+      ['p18:1: a:1', 'p18:1: b:1'],
+    ],
+  ])('%s', (_, gang, want) => expect(leftOut(gang)).toEqual(want));
+  test('also those that operators add', () => {
+    expect(leftOut(made(['main', images(32)]), () => ['sidecar:1'])).toEqual(['main: sidecar:1']);
+  });
+  test('keep the gang from being told to be warm, and from being held for them', () => {
+    const left = leftOut(made(['main', images(40)]));
+    const { status } = decidePrewarm(prewarmSnapshot({ leftOut: left }), context());
+    expect(condition(status, 'Ready')).toMatchObject({ status: 'False', reason: 'ImagesLeftOut' });
+    expect(condition(status, 'Ready')?.message).toContain('the other images are on all 3 nodes; 8 images are beyond the limits');
+    expect(condition(status, 'Failed')?.status).toBe('True');
+    expect(condition(status, 'TargetsResolved')).toMatchObject({ status: 'False', reason: 'ImagesLeftOut' });
+    expect(condition(status, 'TargetsResolved')?.message).toContain('main: i32:1, main: i33:1, main: i34:1, …');
+    // The control: with room for each it is warm.
+    expect(condition(decidePrewarm(prewarmSnapshot({ leftOut: [] }), context()).status, 'Ready')?.status).toBe('True');
+  });
+  test('do not keep the others from being pulled', () => {
+    const cold = { desired: 3, warm: 1, pulling: 2, pending: 0, failed: 0, failures: [], runningSince: [], seenMs: [] };
+    const { status } = decidePrewarm(prewarmSnapshot({ leftOut: ['main: a'], progress: cold }), context());
+    expect([condition(status, 'Ready')?.reason, condition(status, 'Failed')?.status]).toEqual(['PullingImages', 'False']);
+  });
 });
 
 describe('images that no template shows', () => {
