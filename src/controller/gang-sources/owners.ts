@@ -1,4 +1,4 @@
-import { stringMap } from '../../api/json.js';
+import { at, stringMap } from '../../api/json.js';
 import { ANNOTATION, GROUP } from '../../api/names.js';
 import { keyOf } from '../../api/object.js';
 import type { GangRef } from '../../api/kinds/image-prewarm.js';
@@ -25,7 +25,7 @@ export interface OwnerView {
   resourceVersion: string;
   /** Only ours and Kueue's: others may be large, and nobody asks for them. */
   annotations: Readonly<Record<string, string>>;
-  /** The gang that it is where nobody queues it; only where it is annotated itself. */
+  /** The gang that it is where nobody queues it; only where it is annotated itself, or a template of its Pods. */
   gang?: Gang;
 }
 
@@ -260,8 +260,8 @@ const GROUPS: ReadonlySet<string> = new Set([KUEUE, ...JOB_KINDS.filter((k) => k
 export function projectOwner(kind: JobKind, raw: RawObject): OwnerView {
   const all = Object.entries(stringMap(raw.metadata.annotations));
   const annotations = Object.fromEntries(all.filter(([k]) => k.startsWith(`${GROUP}/`) || k.startsWith(`${KUEUE}/`)));
-  const alone = annotations[ANNOTATION.prewarm] !== undefined && !isQueued(raw) && !isInner(raw);
-  const gang = alone ? gangOfJob(kind, raw) : undefined;
+  const alone = isQueued(raw) || isInner(raw) ? undefined : gangOfJob(kind, raw);
+  const gang = asksItself(annotations, alone) ? alone : undefined;
   return {
     key: keyOf(raw),
     namespace: raw.metadata.namespace ?? '',
@@ -271,6 +271,12 @@ export function projectOwner(kind: JobKind, raw: RawObject): OwnerView {
     annotations,
     ...(gang === undefined ? {} : { gang }),
   };
+}
+
+/** What its namespace says makes no gang of a job that nobody queues: most of these never wait for anything. */
+function asksItself(annotations: OwnerView['annotations'], gang: Gang | undefined): boolean {
+  const ofTemplates = (gang?.podSets ?? []).map((p) => stringMap(at(p.template, 'metadata')['annotations']));
+  return [annotations, ...ofTemplates].some((said) => said[ANNOTATION.prewarm] !== undefined);
 }
 
 function isQueued(raw: RawObject): boolean {

@@ -149,4 +149,14 @@ describe('a job without Kueue', () => {
   ])('%s', (_, change, want) => {
     expect(projectOwner(kind, jobSet(change)).gang !== undefined).toBe(want);
   });
+  test('is one as well by a word on the template of its Pods, as the one inside of another job is not', () => {
+    const template = { metadata: { annotations: { 'harbinger.dev/prewarm': 'true' } }, spec: {} };
+    const spec = { suspend: true, replicatedJobs: [{ name: 'w', replicas: 2, template: { spec: { template } } }] };
+    const found = (change: object) => projectOwner(kind, { ...jobSet({ annotations: {}, ...change }), spec }).gang;
+    expect(found({})?.podSets.map((p) => p.name)).toEqual(['w']);
+    expect([found({ ownerReferences: [trainJob] }), found({ labels: { 'kueue.x-k8s.io/queue-name': 'gpu' } })]).toEqual([
+      undefined,
+      undefined,
+    ]);
+  });
 });
