@@ -1,3 +1,6 @@
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import type { JestReport, Mutant } from '../../../tools/testing/mutants.js';
 import { problemsOf, verdictOn } from '../../../tools/testing/mutants.js';
@@ -39,3 +42,30 @@ describe('a mutant', () => {
     expect(problems).toEqual([expect.stringContaining('two mutants'), expect.stringContaining('has to change')]);
   });
 });
+
+/** Those of the repository; running them is for `make mutants`, that they can run is looked at here. */
+describe('each committed mutant', () => {
+  const directory = 'test/mutants';
+  const committed = readdirSync(directory)
+    .filter((file) => file.endsWith('.json'))
+    .flatMap((file) => JSON.parse(readFileSync(join(directory, file), 'utf8')) as Mutant[]);
+
+  test('has its line exactly once where it says', async () => {
+    expect(committed.length).toBeGreaterThan(0);
+    expect(await problemsOf(committed, (file) => readFile(file, 'utf8'))).toEqual([]);
+  });
+
+  test.each(committed.map(({ name, test: { suite, file, name: title } }) => ({ name, suite, file, title })))(
+    '$name names a test that is there',
+    ({ suite, file, title }) => {
+      expect(file.startsWith(suite === 'chaos-sim' ? 'test/chaos/sim/' : `test/${suite}/`)).toBe(true);
+      expect(existsSync(file) && names(readFileSync(file, 'utf8'), title)).toBe(true);
+    },
+  );
+});
+
+/** Whether a title stands in a file, as a whole or as that of a table (`negative twin: %s`) and a name of one of its rows. */
+function names(text: string, title: string): boolean {
+  const ends = [...title].flatMap((_letter, i) => (text.includes(`'${title.slice(0, i + 1)}%s`) ? [title.slice(i + 1)] : []));
+  return text.includes(title) || ends.some((row) => text.includes(`'${row}`));
+}
