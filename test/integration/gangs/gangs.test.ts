@@ -121,7 +121,7 @@ describe('a gang', () => {
   // A test that failed must not take the later ones with it.
   afterEach(async () => {
     for (const job of await cluster.client.list('batch/v1/Job', { namespace: NS })) await removeJob(cluster, job.metadata.name);
-  });
+  }, 60_000);
 
   const countOf = (p: Raw): unknown => p['spec'].targets[0].nodes.count;
   const bytesOf = async (resolved: string): Promise<number> => (await cluster.fakeNodes.bytes()).byImage[resolved] ?? 0;
