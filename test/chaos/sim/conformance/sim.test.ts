@@ -11,6 +11,7 @@ describe('the simulated API server', () => {
   beforeAll(async () => {
     const [timeline, random] = [new Timeline(Date.parse('2026-01-01T00:00:00Z')), new Random(1)];
     const store = new Store({ now: () => timeline.now, random: () => random.next() });
+    store.compactedAt = store.version;
     const client = new SimClient({ store, timeline, host: new Host('test', timeline), random, fault: () => undefined });
     for (const step of TRACE) {
       const answer = answerOf(step, client, 'conformance');

@@ -2,7 +2,7 @@ import { at } from '../../../../src/api/json.js';
 import type { KubeObject } from '../../../../src/api/object.js';
 import type { WatchPort } from '../../../../src/kube/client.js';
 import { KubeError } from '../../../../src/kube/errors.js';
-import type { KubePort } from '../../../../src/kube/port.js';
+import type { KubePort, PatchOp } from '../../../../src/kube/port.js';
 import { RESOURCE } from '../../../../src/kube/resources.js';
 
 type Client = KubePort & WatchPort;
@@ -209,6 +209,34 @@ export const TRACE: readonly Step[] = [
     expected: { value: [['y'], 2, ['Ready=True']] },
   },
   {
+    title: 'a JSON patch of the status whose test of the version holds is done, and leaves the spec alone',
+    call: async (c, ns) => {
+      const { metadata } = await c.get(imagePrewarms, p(ns));
+      const ops: PatchOp[] = [
+        { op: 'test', path: '/metadata/resourceVersion', value: metadata.resourceVersion },
+        { op: 'replace', path: '/status/conditions/0/status', value: 'False' },
+        { op: 'replace', path: '/spec/suspend', value: true },
+      ];
+      const stored = await c.patch(imagePrewarms, p(ns), { type: 'json', ops }, { subresource: 'status' });
+      return [conditions(stored), at(stored, 'spec')['suspend'], generation(stored)];
+    },
+    expected: { value: [['Ready=False'], false, 2] },
+  },
+  {
+    title: 'on a version that is not the newest any more it is 422, and nothing is written',
+    call: async (c, ns) => {
+      const { metadata } = await c.get(imagePrewarms, p(ns));
+      await c.patch(imagePrewarms, p(ns), { type: 'merge', body: { metadata: { labels: { seen: 'yes' } } } });
+      const ops: PatchOp[] = [
+        { op: 'test', path: '/metadata/resourceVersion', value: metadata.resourceVersion },
+        { op: 'replace', path: '/status/conditions/0/status', value: 'True' },
+      ];
+      const refused = await refusalOf(c.patch(imagePrewarms, p(ns), { type: 'json', ops }, { subresource: 'status' }));
+      return [refused, conditions(await c.get(imagePrewarms, p(ns)))];
+    },
+    expected: { value: ['422 Invalid', ['Ready=False']] },
+  },
+  {
     title: 'a status over an older version is 409 Conflict',
     call: (c, ns) => c.apply(imagePrewarms, status(ns, {}, { resourceVersion: '1' }), 'status', { subresource: 'status' }),
     expected: { status: 409, reason: 'Conflict' },
@@ -231,6 +259,27 @@ export const TRACE: readonly Step[] = [
     title: 'its selector cannot be changed: 422',
     call: (c, ns) => c.apply(daemonSets, set(ns, 'b', ['n3']), 'pullers'),
     expected: { status: 422, reason: 'Invalid' },
+  },
+  {
+    title: 'what has a finalizer stays, marked, until that is taken off',
+    call: async (c, ns) => {
+      const held = { namespace: ns, name: 'held' };
+      await c.create(configMaps, map(ns, {}, { name: held.name, finalizers: ['harbinger.dev/test'] }));
+      await c.delete(configMaps, held);
+      const { deletionTimestamp } = (await c.get(configMaps, held)).metadata;
+      await c.patch(configMaps, held, { type: 'merge', body: { metadata: { finalizers: null } } });
+      return [typeof deletionTimestamp, await refusalOf(c.get(configMaps, held))];
+    },
+    expected: { value: ['string', '404 NotFound'] },
+  },
+  {
+    title: 'a watch from a version that is kept no more is 410 Expired',
+    call: async (c, ns) => {
+      for await (const { type } of c.watch(imagePrewarms, { namespace: ns, resourceVersion: '1', timeoutSeconds: 5 }))
+        return type;
+      return 'nothing';
+    },
+    expected: { status: 410, reason: 'Expired' },
   },
   {
     title: 'a field that cannot select is 400',
@@ -280,6 +329,17 @@ async function watched(client: Client, ns: string): Promise<string[]> {
     if (told.length === 4) break;
   }
   return told;
+}
+
+/** Status and reason with which a call is refused. */
+async function refusalOf(call: Promise<unknown>): Promise<string> {
+  try {
+    await call;
+    return 'not refused';
+  } catch (error) {
+    if (error instanceof KubeError) return `${error.status} ${error.reason}`;
+    throw error;
+  }
 }
 
 /** Runs one step and keeps what matters of its end. */
