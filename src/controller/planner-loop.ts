@@ -17,6 +17,7 @@ import type { Actuator } from './actions.js';
 import type { Caches } from './caches.js';
 import { canonical } from './decide-gang.js';
 import type { GangViews } from './gang-views.js';
+import { tellGreedy } from './greedy-pullers.js';
 import type { Guard } from './guard.js';
 import type { PrewarmMetrics } from './metrics.js';
 import type { PrewarmPlan } from './planning.js';
@@ -68,6 +69,7 @@ export class PlannerLoop {
     caches.sets.onChange((key, set) => {
       if (set === undefined) this.#written.gone(key);
     });
+    tellGreedy(caches, namespace, options.log);
     this.#world = new PullerWorld({ caches, config, now, monotonic, sets: () => this.#sets(), namespace, readRejection });
   }
 

@@ -29,6 +29,8 @@ export interface PullerPod {
   gates: string[];
   /** Why the scheduler does not place it. */
   unschedulable?: string;
+  /** What it asks for, such as `cpu 4`; nothing, unless somebody has added that. */
+  asks?: string;
   container?: ContainerState;
 }
 

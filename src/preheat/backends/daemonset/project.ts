@@ -3,6 +3,7 @@ import { at, number, present, record, records, string, stringMap, time } from '.
 import { LABEL } from '../../../api/names.js';
 import type { KubeObject } from '../../../api/object.js';
 import type { PullMethod } from '../../../api/puller-spec.js';
+import { podRequests } from '../../../api/pod-requests.js';
 import { pullerNodes, warmingOf } from '../../../api/puller-spec.js';
 import type { ContainerState, PullerPod } from '../../evidence.js';
 import type { PullerSet } from '../../world.js';
@@ -38,8 +39,14 @@ export function projectPullerPod(raw: KubeObject): PullerPod {
     message: string(status['message']),
     gates,
     unschedulable: gates.length > 0 ? undefined : string(unplaced?.['message']),
+    asks: asksOf(spec),
     container: container === undefined ? undefined : containerState(container, init),
   });
+}
+
+function asksOf(spec: Json): string | undefined {
+  const asked = Object.entries(podRequests(spec)).filter(([, amount]) => amount > 0);
+  return asked.length === 0 ? undefined : asked.map(([name, amount]) => `${name} ${amount}`).join(', ');
 }
 
 /** @param init of the method Container: where our program cannot be pulled, the container only says that it waits for that */
