@@ -29,6 +29,7 @@ describe('a cluster in which everything fails now and then', () => {
   const keeping = new AbortController();
   let kept: Promise<unknown>;
   const seenKinds = new Set<string>();
+  const letGo = new Map<string, number>();
 
   beforeAll(async () => {
     ground = await startGround();
@@ -75,6 +76,7 @@ describe('a cluster in which everything fails now and then', () => {
       for (const kind of driver.done.keys()) seenKinds.add(kind);
       const seconds = Math.round((Date.now() - since) / 1000);
       const { releases, changes, pulls, failedOpen } = verdict;
+      for (const [cause, count] of Object.entries(releases)) letGo.set(cause, (letGo.get(cause) ?? 0) + count);
       console.log(
         `seed ${seed}: ${events} events, ${driver.gangs.length} gangs, ${changes} changes and ${pulls} pulls seen in ${seconds} s, ${failedOpen} Pods not read; releases ${JSON.stringify(releases)}`,
       );
@@ -87,6 +89,13 @@ describe('a cluster in which everything fails now and then', () => {
 
   test('the control: over all seeds every kind of event has hit something', () => {
     if (seeds().length >= 5) expect([...seenKinds].sort()).toEqual([...EVENT_KINDS].sort());
+  });
+
+  test('the control: over all seeds gangs were let go warm, and for want of time', () => {
+    const sum = (...causes: string[]): number => causes.reduce((n, cause) => n + (letGo.get(cause) ?? 0), 0);
+    if (seeds().length < 5) return;
+    expect(sum('WarmVerified')).toBeGreaterThan(0);
+    expect(sum('DeadlineExceeded', 'Watchdog')).toBeGreaterThan(0);
   });
 
   /** What a failed seed was, for whoever looks into it. */
