@@ -1,6 +1,7 @@
 import { formatTime } from '../../api/duration.js';
 import { formatDuration } from '../../api/duration.js';
 import type { FailureReason, ReadyReason } from '../../api/reasons.js';
+import { FAILING_FREE } from '../../preheat/budgets.js';
 import type { Rates } from '../../preheat/deadline.js';
 import { remainingMs } from '../../preheat/deadline.js';
 import type { PlannedFailure, Progress } from '../../preheat/planner.js';
@@ -229,8 +230,19 @@ function observed({ why }: Lifecycle, { progress, prewarm, concurrency }: Prewar
   return no('Observing', `mode is Observe in Harbinger's configuration: nothing is pulled and nobody is held; ${would}`);
 }
 
-function waits({ pulling, pending, waitsFor }: Progress, at: { lifecycle: Lifecycle; count: string }): Verdict | undefined {
+function waits(
+  { pulling, pending, waitsFor, failures }: Progress,
+  at: { lifecycle: Lifecycle; count: string },
+): Verdict | undefined {
   if (pulling > 0) return undefined;
+  const worst = waitsFor === 'failure' ? dominant(failures) : undefined;
+  // The nodes that failed were replaced, and their failure is why those in their places wait.
+  if (worst !== undefined) {
+    // A few nodes that nothing mends by itself speak for those in their places. That no Pod comes may be over in a moment.
+    const hopeless =
+      failures.length >= FAILING_FREE && failures.every((f) => !TRANSIENT.has(f.reason) && f.reason !== 'Rejected');
+    return no(REASON[worst.reason], `${at.count}; ${WAITS.failure}; ${worst.node}: ${worst.message}`, hopeless);
+  }
   if (waitsFor !== undefined) return no('WaitingForSlot', `${at.count}; ${WAITS[waitsFor]}`);
   return pending > 0 && !at.lifecycle.mayPull ? no('Pending', `${at.count}; no new pulls`) : undefined;
 }
@@ -258,7 +270,7 @@ const WAITS: Record<NonNullable<Progress['waitsFor']>, string> = {
   node: 'waiting for pulls that these nodes do for others',
   busy: 'waiting for nodes on which no other Pods start or compute (spec.pull.busyNodes is Avoid)',
   ramp: 'waiting for the nodes before',
-  failure: 'no further nodes are tried while it fails on all',
+  failure: 'too many fail, and no further nodes are tried until one of them succeeds',
 };
 
 /** The failure that most nodes share; the first of them is quoted. */

@@ -1,3 +1,4 @@
+import type { FailureReason } from '../../../src/api/reasons.js';
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import type { ImagePrewarmSpec, ImagePrewarmStatus } from '../../../src/api/kinds/image-prewarm.js';
 import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
@@ -97,7 +98,7 @@ export const context = (change: Partial<DecideContext> = {}): DecideContext => (
   ...change,
 });
 export const condition = (status: ImagePrewarmStatus, type: string) => status.conditions?.find((c) => c.type === type);
-export const failure = (reason: 'PullFailed' | 'ImageNotFound' | 'NodeNotReady' | 'Gated', node = 'n1') => ({
+export const failure = (reason: FailureReason, node = 'n1') => ({
   node,
   image: 'i',
   reason,

@@ -23,6 +23,8 @@ import {
   failure,
 } from './fixtures.js';
 
+const fiveOf = (reason: Parameters<typeof failure>[0]) => ['n1', 'n2', 'n3', 'n4', 'n5'].map((n) => failure(reason, n));
+
 describe('condition Ready', () => {
   const rows: [string, Partial<PrewarmSnapshot>, Partial<DecideContext>, string, boolean?][] = [
     ['all warm', {}, {}, 'AllNodesWarm'],
@@ -100,6 +102,27 @@ describe('condition Ready', () => {
       {},
       'ImageNotFound',
       true,
+    ],
+    [
+      'in an outage the nodes that failed were replaced, and those in their places wait: the cause is told',
+      { progress: progress({ warm: 0, pending: 3, waitsFor: 'failure', failures: fiveOf('RegistryError') }) },
+      {},
+      'RegistryError',
+      false,
+    ],
+    [
+      'five nodes failed by what nothing mends by itself, and no other is tried',
+      { progress: progress({ warm: 0, pending: 3, waitsFor: 'failure', failures: fiveOf('Gated') }) },
+      {},
+      'PullersGated',
+      true,
+    ],
+    [
+      'negative twin: no Pods come, which may be over in a moment',
+      { progress: progress({ warm: 0, pending: 3, waitsFor: 'failure', failures: fiveOf('Rejected') }) },
+      {},
+      'PullersRejected',
+      false,
     ],
     [
       'a pull that may yet succeed',
