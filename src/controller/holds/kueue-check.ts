@@ -81,18 +81,22 @@ export class KueueCheckReconciler {
   }
 
   /** What may be written now, and when to look again at the rest. */
-  #due({ key, hold }: WorkloadView, writes: readonly CheckWrite[], now: number): { due: CheckWrite[]; after?: number } {
+  #due({ key, hold }: WorkloadView, wanted: readonly CheckWrite[], now: number): { due: CheckWrite[]; after?: number } {
     const told = this.#told.get(key) ?? 0;
+    const queued = hold.reservedAt === undefined;
+    const messageOf = (name: string): string => hold.checks.find((c) => c.name === name)?.message ?? '';
+    const flapMs = queued && wanted.some((w) => w.transition && w.state === 'Ready') ? this.#flaps.waitMs(key, now) : 0;
+    const writes =
+      flapMs === 0 ? wanted : wanted.map((w) => damped(w, now + flapMs)).filter((w) => w.message !== messageOf(w.name));
     const wait = (write: CheckWrite): number => {
-      const queued = hold.reservedAt === undefined;
-      if (write.transition) return write.state === 'Ready' && queued ? this.#flaps.waitMs(key, now) : 0;
-      const before = hold.checks.find((c) => c.name === write.name)?.message ?? '';
+      if (write.transition) return 0;
+      const before = messageOf(write.name);
       const interval = queued && COUNTS.test(before) && COUNTS.test(write.message) ? COUNT_INTERVAL_MS : MESSAGE_INTERVAL_MS;
       // What was told in the future was told before the clock went back.
       return now < told ? 0 : Math.max(0, told + interval - now);
     };
     const waits = writes.map(wait);
-    const later = waits.filter((ms) => ms > 0);
+    const later = [...waits, flapMs].filter((ms) => ms > 0);
     return {
       due: writes.filter((_write, i) => waits[i] === 0),
       ...(later.length === 0 ? {} : { after: Math.min(...later) }),
@@ -133,7 +137,9 @@ export class KueueCheckReconciler {
     const ops = writes.flatMap((write) => opsOf(workload, write, formatTime(now)));
     if (writes.some((w) => w.state === 'Ready')) guard.lettingGo(workload);
     this.#told.set(workload.key, now);
-    if (writes.some((w) => w.state === 'Pending' && w.transition)) this.#flaps.takenBack(workload.key, now);
+    // A gang that somebody takes out of its queue has lost nothing.
+    const lost = this.#options.warmth.of(workload.gang)?.reason !== 'Suspended';
+    if (lost && writes.some((w) => w.state === 'Pending' && w.transition)) this.#flaps.takenBack(workload.key, now);
     try {
       await actuator.perform({ type: 'write-check', workload: this.#seen(workload), ops });
       // Only a hold that was stamped kept the gang from anything; all others are answered the moment they are seen.
@@ -148,6 +154,13 @@ export class KueueCheckReconciler {
   #seen({ gang, resourceVersion }: WorkloadView): { namespace: string; name: string; resourceVersion: string } {
     return { namespace: gang.namespace, name: gang.name, resourceVersion };
   }
+}
+
+/** Instead of Ready, for a gang whose nodes come and go. */
+function damped(write: CheckWrite, until: number): CheckWrite {
+  if (!write.transition || write.state !== 'Ready') return write;
+  const message = `${write.message}, but warmth was lost a moment ago: this counts from ${formatTime(until)} on if it lasts`;
+  return { name: write.name, state: 'Pending', message, transition: false };
 }
 
 /** The entry is addressed by its place; the test of the resource version makes the place safe. */

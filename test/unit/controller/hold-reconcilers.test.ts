@@ -23,13 +23,17 @@ interface Situation {
   /** Epoch ms of the reservation; absent: none. */
   reservedAt?: number;
   warmth?: Warmth;
+  /** Of our check; Pending when absent. */
+  state?: 'Ready' | 'Pending';
   holdMs?: number;
   owner?: { apiVersion: string; kind: string };
   /** What reading the job comes to. */
   read?: () => Promise<unknown>;
 }
 
-const workload = ({ annotations, reservedAt, owner = { apiVersion: 'batch/v1', kind: 'Job' } }: Situation): WorkloadView =>
+const JOB = { apiVersion: 'batch/v1', kind: 'Job' };
+
+const workload = ({ annotations, reservedAt, owner = JOB, state = 'Pending' }: Situation): WorkloadView =>
   projectWorkload({
     apiVersion: 'kueue.x-k8s.io/v1beta2',
     kind: 'Workload',
@@ -45,21 +49,21 @@ const workload = ({ annotations, reservedAt, owner = { apiVersion: 'batch/v1', k
     status: {
       conditions:
         reservedAt === undefined ? [] : [{ type: 'QuotaReserved', status: 'True', lastTransitionTime: iso(reservedAt) }],
-      admissionChecks: [{ name: 'images', state: 'Pending', message: '' }],
+      admissionChecks: [{ name: 'images', state, message: '' }],
     },
   });
 
 /** Reconcilers of holds among doubles that know one Workload and our check on it. */
 function ground(situation: Situation) {
-  const { warmth = cold, holdMs, read } = situation;
+  const { holdMs, read } = situation;
+  let now = situation;
   const clock = new FakeClock(T0 + 7 * MINUTE);
   const { log, lines } = keepLog();
   const seen = { actions: [] as Action[], ended: [] as string[], events: [] as { reason: string; note: string }[] };
   const asked: Resource[] = [];
-  const view = workload(situation);
   const options = {
     caches: {
-      workloads: { get: () => view },
+      workloads: { get: () => workload(now) },
       ownChecks: () => [{ name: 'images', controllerName: 'x', conditions: [] }],
       checkConfigs: { get: () => undefined },
     },
@@ -72,18 +76,21 @@ function ground(situation: Situation) {
     },
     actuator: { perform: (action: Action) => Promise.resolve(void seen.actions.push(action)) },
     guard: new Guard(() => clock.now()),
-    warmth: { of: () => warmth },
+    warmth: { of: () => now.warmth ?? cold },
     counts: { ended: (hold: string, reason: string) => seen.ended.push(`${hold} ${reason}`) },
     events: { event: (event: { reason: string; note: string }) => seen.events.push(event) },
     config: () => ({ ...defaultConfig(), holds: { gatedJobs: 'On', gatedSeconds: 600 } }),
     clock,
     log,
   };
+  const checks = new KueueCheckReconciler(options as unknown as KueueCheckOptions);
   return {
     ...seen,
     asked,
     lines,
-    check: () => new KueueCheckReconciler(options as unknown as KueueCheckOptions).reconcile('team/w'),
+    clock,
+    become: (next: Situation) => void (now = next),
+    check: () => checks.reconcile('team/w'),
     gate: () => new GatedJobsReconciler(options as unknown as GatedJobsOptions).reconcile('team/w'),
   };
 }
@@ -91,6 +98,36 @@ const RESERVED = T0 + 6 * MINUTE;
 const stamp = (since: number, deadline: number) => ({
   'harbinger.dev/hold-deadline': iso(deadline),
   'harbinger.dev/hold-since': iso(since),
+});
+
+describe('the check of a gang whose warmth comes and goes while it waits', () => {
+  const written = (actions: readonly Action[]): unknown[] =>
+    actions.flatMap((a) => (a.type === 'write-check' ? [a.ops.map((op) => ('value' in op ? op.value : undefined))] : []));
+
+  test('says from when on it may be Ready again, and is Ready then', async () => {
+    const { check, actions, become, clock } = ground({ state: 'Ready' });
+    await check();
+    expect(written(actions)).toEqual([['Pending', expect.any(String), iso(clock.now())]]);
+    const until = clock.now() + 10_000;
+    become({ warmth: warm });
+    await clock.advance(6_000);
+    expect(await check()).toEqual({ after: 4_000 });
+    expect(written(actions)[1]).toEqual([
+      'Pending',
+      `images warm on 3/3 nodes, but warmth was lost a moment ago: this counts from ${iso(until)} on if it lasts`,
+    ]);
+    await clock.advance(4_000);
+    await check();
+    expect(written(actions)[2]).toEqual(['Ready', 'images warm on 3/3 nodes', iso(until)]);
+  });
+
+  test('is Ready at once where somebody only took the gang out of its queue for a while', async () => {
+    const { check, actions, become } = ground({ state: 'Ready', warmth: { ...cold, reason: 'Suspended' } });
+    await check();
+    become({ warmth: warm });
+    await check();
+    expect(written(actions).map((w) => (w as string[])[0])).toEqual(['Pending', 'Ready']);
+  });
 });
 
 describe('the check of a gang with quota', () => {
