@@ -1,6 +1,6 @@
 import type { ImagePrewarm } from '../api/kinds/index.js';
 import type { HarbingerConfig } from '../config/schema.js';
-import { pullDeadlineMs } from '../preheat/deadline.js';
+import { hangsAfterMs, pullDeadlineMs } from '../preheat/deadline.js';
 import type { PullerPod } from '../preheat/evidence.js';
 import { pullState } from '../preheat/evidence.js';
 import type { Standing } from '../preheat/ownership.js';
@@ -164,7 +164,8 @@ export class PullerWorld {
     const at = { now: this.#options.now(), deadlineMs, watchedMs: now - (this.#watched.get(pod.uid) ?? now) };
     if (!pullState(puller, { ...pod, deleting: false }, node, at).inFlight) return;
     const ranMs = Math.min(Math.max(0, at.now - pod.createdAt), at.watchedMs);
-    this.#orphans.push({ hash: pod.hash, node: pod.node, puller, until: now + deadlineMs - ranMs });
+    const endMs = ranMs < deadlineMs ? deadlineMs : hangsAfterMs(deadlineMs);
+    this.#orphans.push({ hash: pod.hash, node: pod.node, puller, until: now + endMs - ranMs });
   }
 }
 

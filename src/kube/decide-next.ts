@@ -43,18 +43,24 @@ const STUCK_AFTER = 6;
  * @param random uniform in [0, 1)
  */
 export function decideNext(outcome: Outcome, failuresBefore: number, pace: Pace, random: () => number): Next {
-  const { error, phase, readBefore = false } = outcome;
+  const { error, phase } = outcome;
   const worked = outcome.events > 0 || outcome.lastedMs >= SHORTEST_WATCH_MS;
   if (error === undefined && (phase === 'list' || worked)) return { failures: 0, delayMs: 0 };
   // A watch that worked for a while before it broke starts a new count: the breaks are not related.
   const failures = (phase === 'watch' && worked ? 0 : failuresBefore) + 1;
   const delayMs = Math.max(backoff(failures, pace, random), retryAfter(error));
   const trouble = troubleOf(error);
-  // An API server that has just started forbids everything until it has read its roles: who was allowed before soon is again.
-  const passing = readBefore && trouble !== undefined && trouble !== 'absent' && failures < STUCK_AFTER;
-  if (trouble !== undefined) return { failures, delayMs: passing ? delayMs : Math.max(delayMs, slow(pace, random)), trouble };
+  if (trouble !== undefined) {
+    const passing = mayPass(outcome, trouble, failures);
+    return { failures, delayMs: passing ? delayMs : Math.max(delayMs, slow(pace, random)), trouble };
+  }
   const relist = phase === 'list' ? undefined : relistCause(error, failures);
   return { failures, delayMs, ...(relist === undefined ? {} : { relist }) };
+}
+
+/** An API server that has just started forbids everything until it has read its roles: who was allowed before soon is again. */
+function mayPass({ readBefore = false }: Outcome, trouble: Next['trouble'], failures: number): boolean {
+  return readBefore && trouble !== 'absent' && failures < STUCK_AFTER;
 }
 
 function relistCause(error: unknown, failures: number): RelistCause | undefined {

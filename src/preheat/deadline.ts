@@ -37,6 +37,18 @@ export function wavesOf(nodes: number, { concurrency, first }: Growth): number {
 }
 
 /**
+ * A Pod that still waits on a Ready node has a pull that is slow, not over: runtimes give up by themselves on one that makes no
+ * progress. Where the registry is the bottleneck all pulls are late together, and more of them would only make it worse. After this
+ * many deadlines it is a runtime that hangs for good, and others get its place.
+ */
+const HANGS_AFTER = 3;
+
+/** How long a pull that is past its deadline keeps its place in the limits, ms from its beginning. */
+export function hangsAfterMs(deadlineMs: number): number {
+  return deadlineMs * HANGS_AFTER;
+}
+
+/**
  * How long a prewarm may take from its first pull on, ms: every node pulls all images one after the other, and nodes go in
  * waves. A window that has to grow first takes waves too: without them a slow start would be out of time by its own rules.
  */

@@ -2,6 +2,7 @@ import { clip } from '../api/conditions.js';
 import { formatDuration } from '../api/duration.js';
 import type { FailureReason } from '../api/reasons.js';
 import type { NodeFacts } from '../placement/node-facts.js';
+import { hangsAfterMs } from './deadline.js';
 import { classifyEnd, classifyPullError, classifyUnplaced, isPutOff } from './pull-errors.js';
 import type { Puller } from './puller.js';
 
@@ -99,18 +100,11 @@ function judged(puller: Puller, pod: PullerPod, node: NodeFacts | undefined, at:
   const { container } = pod;
   if (container?.runningSince !== undefined) return runningState(pod, container, container.runningSince);
   if (age >= at.deadlineMs) {
-    const slow = container?.hasRun !== true && watched(age, at.watchedMs) < at.deadlineMs * HANGS_AFTER;
+    const slow = container?.hasRun !== true && watched(age, at.watchedMs) < hangsAfterMs(at.deadlineMs);
     return failed('TimedOut', `the pull has not ended after ${formatDuration(age)}`, slow);
   }
   return { state: 'pulling', inFlight: mayFlow, since: pod.createdAt };
 }
-
-/**
- * A Pod that still waits on a Ready node has a pull that is slow, not over: runtimes give up by themselves on one that makes no
- * progress. Where the registry is the bottleneck all pulls are late together, and more of them would only make it worse. After this
- * many deadlines it is a runtime that hangs for good, and others get its place.
- */
-const HANGS_AFTER = 3;
 
 /** Clocks of this process and of the API server may be hours apart: a pull is as old as it was also watched for. */
 const watched = (age: number, watchedMs = age): number => Math.min(age, watchedMs);
