@@ -74,13 +74,14 @@ describe('an ImagePrewarm', () => {
   });
 
   afterEach(async () => {
-    for (const node of await cluster.client.list('v1/Node')) {
+    const nodes = await cluster.client.list('v1/Node');
+    for (const node of nodes)
       for (const name of Object.values(knobNames)) await knob(cluster, node.metadata.name, name, null);
-      await cluster.client.patch('v1/Node', node.metadata.name, { spec: { unschedulable: null } });
-    }
     for (const job of await cluster.client.list('batch/v1/Job', { namespace: NS })) await removeJob(cluster, job.metadata.name);
     for (const p of await cluster.client.list(PREWARM, { namespace: NS }))
       await cluster.client.delete(PREWARM, `${NS}/${p.metadata.name}`);
+    // Last: what is left of a test would begin to pull there, and a pull that nobody sees the end of keeps its node for minutes.
+    for (const node of nodes) await cluster.client.patch('v1/Node', node.metadata.name, { spec: { unschedulable: null } });
   }, 60_000);
 
   const byHand = (name: string, reference: string, { nodes = { selector: {} }, target = {}, ...spec }: Spec = {}): Draft => ({
