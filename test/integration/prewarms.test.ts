@@ -75,8 +75,7 @@ describe('an ImagePrewarm', () => {
 
   afterEach(async () => {
     const nodes = await cluster.client.list('v1/Node');
-    for (const node of nodes)
-      for (const name of Object.values(knobNames)) await knob(cluster, node.metadata.name, name, null);
+    for (const node of nodes) for (const name of Object.values(knobNames)) await knob(cluster, node.metadata.name, name, null);
     for (const job of await cluster.client.list('batch/v1/Job', { namespace: NS })) await removeJob(cluster, job.metadata.name);
     for (const p of await cluster.client.list(PREWARM, { namespace: NS }))
       await cluster.client.delete(PREWARM, `${NS}/${p.metadata.name}`);
