@@ -32,7 +32,14 @@ export interface PullTruth {
   from: number;
   /** Infinity while it runs. */
   to: number;
+  begunBy: BegunBy;
 }
+
+/**
+ * Who began a pull: the planner, by its grant; a kubelet that tried once more after a failure, at a time of its own choice; or a person
+ * who wrote the node into a DaemonSet of pullers.
+ */
+export type BegunBy = 'planner' | 'kubelet' | 'person';
 
 /** A stretch of time, epoch ms. */
 export interface Period {

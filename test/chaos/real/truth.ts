@@ -1,7 +1,4 @@
-import { FAILING_FREE } from '../../../src/preheat/budgets.js';
-import type { Change, ImageTruth, Period, PullTruth, Raw, Violation } from '../invariants/index.js';
-import type { Limits } from '../invariants/budgets.js';
-import { withinBudgets } from '../invariants/index.js';
+import type { Change, ImageTruth, Period, PullTruth, Raw } from '../invariants/index.js';
 import type { Seen } from './recorder.js';
 
 /** Changes of objects out of what was recorded. */
@@ -83,21 +80,16 @@ function membersIn(history: readonly Change[]): Map<string, number> {
   return since;
 }
 
-/** A pull that ran because of a puller Pod; `again`: its kubelet tried once more after a failure, at a time of its own choice. */
-export interface RealPull extends PullTruth {
-  again: boolean;
-}
-
 /**
  * Pulls that ran because of a puller Pod, as the nodes told. One whose Pod was taken away by somebody else counts while the Pod
  * stood: a controller that starts later cannot know of it, which docs/prewarm.md says.
  */
-export function pullTruths(seen: readonly Seen[]): RealPull[] {
+export function pullTruths(seen: readonly Seen[]): PullTruth[] {
   const history = historyOf(seen);
   const pullers = pullersIn(history);
   const members = membersIn(history);
-  const open = new Map<string, RealPull>();
-  const done: RealPull[] = [];
+  const open = new Map<string, PullTruth>();
+  const done: PullTruth[] = [];
   for (const s of seen) {
     if (s.what !== 'pulls') continue;
     for (const [key, pull] of [...open].filter(([, p]) => p.node === s.node)) {
@@ -112,30 +104,11 @@ export function pullTruths(seen: readonly Seen[]): RealPull[] {
       const digest = digestIn(image);
       if (puller === undefined || digest === undefined) continue;
       const again = puller.failed.some((f) => f.from - TOLD_MS <= s.at && s.at < f.to);
-      open.set(key, { node: s.node, digest, registry: hostOf(image), from: s.at, to: puller.to, again });
+      const begunBy = again ? 'kubelet' : 'planner';
+      open.set(key, { node: s.node, digest, registry: hostOf(image), from: s.at, to: puller.to, begunBy });
     }
   }
   return [...done, ...open.values()].filter((p) => p.to > p.from);
-}
-
-/**
- * Granted pulls keep the limits to the letter. With what kubelets try again by themselves there are a few more and one for each
- * image, see ADR 21; a node has one granted pull at a time.
- */
-export function withinRealBudgets(pulls: readonly RealPull[], limits: Limits): Violation[] {
-  const more = FAILING_FREE + new Set(pulls.map((p) => p.digest)).size;
-  const wider = {
-    maxPullingNodes: limits.maxPullingNodes + more,
-    maxPullingNodesPerRegistry: limits.maxPullingNodesPerRegistry + more,
-    maxPullsPerNode: Number.POSITIVE_INFINITY,
-  };
-  return [
-    ...withinBudgets(
-      pulls.filter((p) => !p.again),
-      limits,
-    ),
-    ...withinBudgets(pulls, wider),
-  ];
 }
 
 /** A leader renews its Lease every two seconds. */

@@ -1,9 +1,17 @@
 import type { AuditLog } from '../../cluster/audit.js';
 import { CHECK, NS, SYSTEM } from '../../integration/controller/ground.js';
-import { boundedHolds, provenWarm, releasesOf, uniformGangs, type Change, type Violation } from '../invariants/index.js';
+import {
+  boundedHolds,
+  provenWarm,
+  releasesOf,
+  uniformGangs,
+  withinBudgets,
+  type Change,
+  type Violation,
+} from '../invariants/index.js';
 import { CONFIG, MAX_PULLING } from './ground.js';
 import type { Seen } from './recorder.js';
-import { askedHold, historyOf, imageTruths, leaderless, pullTruths, withinRealBudgets } from './truth.js';
+import { askedHold, historyOf, imageTruths, leaderless, pullTruths } from './truth.js';
 
 /** Watches, kubelets and this program see things at different times, ms. */
 const LAG_MS = 6_000;
@@ -51,7 +59,7 @@ export function judge(seen: readonly Seen[], audit: AuditLog, since: number): Ve
         ahead: [],
         until,
       }),
-      ...withinRealBudgets(pulls, { maxPullingNodes: MAX_PULLING, maxPullingNodesPerRegistry: MAX_PULLING }),
+      ...withinBudgets(pulls, { maxPullingNodes: MAX_PULLING, maxPullingNodesPerRegistry: MAX_PULLING }),
       ...forbidden(seen, audit, since),
     ],
     failedOpen: unlike.length - strangers.length,

@@ -5,6 +5,7 @@ import type { CallFault } from './client.js';
 import type { Kueue } from './models/kueue.js';
 import type { Machine } from './models/machine.js';
 import type { NodeController } from './models/nodes.js';
+import { nodesOf } from './models/nodes.js';
 import type { World } from './models/world.js';
 import { NS, RESOURCE, SYSTEM, nameOf, remove } from './models/world.js';
 import type { Controller, Webhook } from './processes.js';
@@ -155,6 +156,7 @@ const editSet: Fault = (ground) => {
   const set = ground.random.pick(ours(ground));
   if (set === undefined) return false;
   const node = machine(ground);
+  if (!nodesOf(set).includes(node)) ground.world.byHand.nodes.set(set.metadata.uid ?? '', new Set([node]));
   const terms = [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }];
   const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } } };
   ground.world.store.patch(RESOURCE.daemonSets, nameOf(set), {

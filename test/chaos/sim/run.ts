@@ -112,7 +112,16 @@ class Simulation {
     const store = new Store({ now: () => timeline.now, random: () => chance.next() });
     const note = (line: string): void => this.#note(line);
     const registry = new SimRegistry(timeline, random.fork());
-    this.#world = { timeline, store, random: random.fork(), registry, images: [], pulls: [], note };
+    this.#world = {
+      timeline,
+      store,
+      random: random.fork(),
+      registry,
+      images: [],
+      pulls: [],
+      byHand: { nodes: new Map(), pods: new Set() },
+      note,
+    };
     store.onChange(({ type, object }) => {
       if (object.kind === 'Lease') return;
       if (object.kind !== 'ConfigMap') this.#changedAt = timeline.now;

@@ -1,5 +1,5 @@
 import { at, records, string } from '../../../../src/api/json.js';
-import type { PullTruth, Raw } from '../../invariants/history.js';
+import type { BegunBy, PullTruth, Raw } from '../../invariants/history.js';
 import { digestOf } from '../../invariants/read.js';
 import type { World } from './world.js';
 import { RESOURCE, SYSTEM, now, withConditions, writeStatus } from './world.js';
@@ -173,6 +173,7 @@ export class Machine {
         registry,
         from: this.#world.timeline.now,
         to: Number.POSITIVE_INFINITY,
+        begunBy: this.#begunBy(next.pod),
       };
       this.#world.pulls.push(next.truth);
     }
@@ -180,6 +181,11 @@ export class Machine {
     this.#later(ms, () => {
       if (!next.done) this.#pulled(next);
     });
+  }
+
+  #begunBy({ metadata: { uid = '' } }: Raw): BegunBy {
+    if (this.#failures.has(uid)) return 'kubelet';
+    return this.#world.byHand.pods.has(uid) ? 'person' : 'planner';
   }
 
   #pulled(pull: Pull): void {

@@ -112,7 +112,14 @@ export function daemonSets(world: World): void {
       const alive = own.filter((p) => p.metadata.deletionTimestamp === undefined);
       for (const pod of alive) if (!wanted.has(namedNode(pod) ?? '')) remove(world, RESOURCE.pods, pod);
       const covered = new Set(own.map(namedNode));
-      for (const name of wanted) if (!covered.has(name)) world.store.create(RESOURCE.pods, podOf(set, name));
+      const byHand = world.byHand.nodes.get(set.metadata.uid ?? '');
+      for (const name of wanted) {
+        if (covered.has(name)) continue;
+        const { uid = '' } = world.store.create(RESOURCE.pods, podOf(set, name)).metadata;
+        if (byHand?.has(name) === true) world.byHand.pods.add(uid);
+      }
+      // Each has its Pod now or was taken out in time; whatever comes later is another's doing.
+      byHand?.clear();
     }
   });
 }

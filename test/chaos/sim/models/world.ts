@@ -14,6 +14,14 @@ export const EXTRA = {
   gates: 'kueue.x-k8s.io/admission-gated-by',
 } as const;
 
+/** What people wrote into DaemonSets of pullers, whose pulls no planner has granted. */
+export interface ByHand {
+  /** Nodes, by UID of the set, that have no Pod of it yet. */
+  nodes: Map<string, Set<string>>;
+  /** UIDs of the Pods that followed. */
+  pods: Set<string>;
+}
+
 /** What all models of a simulated cluster share. */
 export interface World {
   timeline: Timeline;
@@ -23,6 +31,7 @@ export interface World {
   /** What machines really had and did. */
   images: ImageTruth[];
   pulls: PullTruth[];
+  byHand: ByHand;
   /** Adds a line to the trace. */
   note: (line: string) => void;
 }
