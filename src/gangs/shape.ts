@@ -30,6 +30,8 @@ export interface GangState {
   admitted: boolean;
   /** Epoch ms of admission. */
   admittedAt?: number;
+  /** It is or was admitted: Pods may have run, also where an eviction sent it back to its queue since. */
+  ran?: boolean;
   podsReady: boolean;
   finished: boolean;
   evicted: boolean;

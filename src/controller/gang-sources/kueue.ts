@@ -67,6 +67,8 @@ function gangState(status: Json, hold: HoldView): GangState {
     reservedAt: hold.reservedAt,
     admitted: hold.admitted,
     admittedAt: sinceTrue('Admitted'),
+    // Kueue writes this condition with the first admission and keeps it, as False, from then on (pkg/workload SyncAdmittedCondition).
+    ran: conditions.some((c) => c['type'] === 'Admitted'),
     podsReady: sinceTrue('PodsReady') !== undefined,
     finished: hold.finished,
     evicted: hold.evicted,

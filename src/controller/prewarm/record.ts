@@ -34,7 +34,10 @@ export function isFrozen({ prewarm, gang }: Pick<PrewarmSnapshot, 'prewarm' | 'g
   if (isTrue(prewarm.status?.conditions, 'Released')) return true;
   // A job whose Workload is gone may run all the same, and nobody tells when its next Pod comes.
   if (gang === undefined) return prewarm.spec.gangRef !== undefined;
-  return gang.gang.state.admitted || (gang.gang.state.reservedAt !== undefined && (gang.checkReady || !gang.checked));
+  const { admitted, ran, reservedAt } = gang.gang.state;
+  // It may have been let go, run and come back while no controller was there to write that down.
+  if (admitted || ran === true) return true;
+  return reservedAt !== undefined && (gang.checkReady || !gang.checked);
 }
 
 export interface LookupNeed {

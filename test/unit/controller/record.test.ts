@@ -5,6 +5,7 @@ import { decidePrewarm } from '../../../src/controller/prewarm/decide.js';
 import { overdue } from '../../../src/controller/prewarm/lifecycle.js';
 import { isFrozen, lookupsNeeded } from '../../../src/controller/prewarm/record.js';
 import type { GangView, PrewarmSnapshot } from '../../../src/controller/prewarm/snapshot.js';
+import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
 import type { GangState } from '../../../src/gangs/shape.js';
 import {
   condition,
@@ -30,6 +31,7 @@ describe('the record of a gang that the API server shows in another state than t
     ['the watchdog or an earlier write made its check Ready', gang({ checkReady: true }), []],
     ['quota is reserved in a queue without our check', gang({ checked: false }, { reservedAt: T0 }), []],
     ['it was admitted', gang({}, { admitted: true, reservedAt: T0 }), []],
+    ['it ran and was evicted while nobody looked', gang({}, { ran: true }), []],
     ['there is no such Workload any more: its job may run all the same', undefined, []],
   ];
   test.each(rows)('%s', (_title, live, expected) => {
@@ -146,4 +148,37 @@ describe('a clock that is set back', () => {
     expect(lookupsNeeded(given, T0, 60_000)).toEqual([{ source: SOURCE, fresh: true }]);
   });
   test('negative twin: a look just now counts', () => expect(lookupsNeeded(snapshot(), T0, 60_000)).toEqual([]));
+});
+
+describe('whether the Pods of a gang may have run', () => {
+  const ran = (...conditions: [string, 'True' | 'False'][]): boolean | undefined =>
+    projectWorkload({
+      apiVersion: 'kueue.x-k8s.io/v1beta2',
+      kind: 'Workload',
+      metadata: { name: 'w', namespace: 'team' },
+      status: { conditions: conditions.map(([type, status]) => ({ type, status })) },
+    }).gang.state.ran;
+  test.each<[string, [string, 'True' | 'False'][], boolean]>([
+    ['it waits for the first time', [], false],
+    [
+      'it lost quota with which it was only held',
+      [
+        ['QuotaReserved', 'False'],
+        ['Evicted', 'True'],
+      ],
+      false,
+    ],
+    ['it is admitted', [['Admitted', 'True']], true],
+    [
+      'it was, and is back in its queue',
+      [
+        ['Admitted', 'False'],
+        ['QuotaReserved', 'False'],
+        ['Evicted', 'True'],
+      ],
+      true,
+    ],
+  ])('%s', (_title, conditions, expected) => {
+    expect(ran(...conditions)).toBe(expected);
+  });
 });

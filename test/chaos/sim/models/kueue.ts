@@ -115,7 +115,8 @@ export class Kueue {
         this.#world,
         workload,
         { type: 'QuotaReserved', ...none },
-        { type: 'Admitted', ...none },
+        // Of a gang that was never admitted Kueue says nothing.
+        ...(holds(workload, 'Admitted') ? [{ type: 'Admitted', ...none } as const] : []),
         { type: 'PodsReady', ...none },
         { type: 'Requeued', status: 'True', reason: 'BackoffFinished' },
       ),
