@@ -1,3 +1,4 @@
+import type { ImagePrewarm } from '../api/kinds/index.js';
 import { keyOf } from '../api/object.js';
 import type { HarbingerConfig } from '../config/schema.js';
 import type { RegistryPort } from '../images/registry-port.js';
@@ -18,6 +19,7 @@ import { Actuator } from './actions.js';
 import { Caches } from './caches.js';
 import { canonical } from './decide-gang.js';
 import { GangCredentials } from './gang-credentials.js';
+import type { WorkloadView } from './gang-sources/kueue.js';
 import type { OwnerView } from './gang-sources/owners.js';
 import { GangViews } from './gang-views.js';
 import { GangReconciler } from './gangs.js';
@@ -129,7 +131,11 @@ export class Manager {
       namespace,
       program: options.pullerImage,
       readRejection: rejectionReader(client),
-      onChange: (key) => this.#queues.prewarms.add(key),
+      onChange: (key) => {
+        this.#queues.prewarms.add(key);
+        // A status that the plan bears out is not written again, and holds wait for that.
+        for (const w of this.#workloadsFor(caches.prewarms.get(key))) this.#hold(w.key);
+      },
     });
     const gangs = new GangReconciler({
       caches,
@@ -292,9 +298,7 @@ export class Manager {
     prewarms.onChange((key, now, before) => {
       plan();
       this.#queues.prewarms.add(key);
-      const { spec, metadata } = now ?? before ?? {};
-      const job = spec?.gangRef === undefined ? undefined : gangIndex(metadata?.namespace, spec.gangRef.uid);
-      if (job !== undefined) for (const w of workloads.byIndex('job', job)) this.#workload(w.key);
+      for (const w of this.#workloadsFor(now ?? before)) this.#workload(w.key);
     });
     workloads.onChange((key, now, before) => {
       plan();
@@ -348,6 +352,12 @@ export class Manager {
       const images = prewarm.status?.targets?.flatMap((t) => t.images) ?? [];
       if (images.some((i) => i.outcome === 'accelerated')) this.#queues.prewarms.add(keyOf(prewarm));
     }
+  }
+
+  /** Workloads of the job that an ImagePrewarm is for. */
+  #workloadsFor(prewarm: ImagePrewarm | undefined): WorkloadView[] {
+    const uid = prewarm?.spec.gangRef?.uid;
+    return uid === undefined ? [] : this.#caches.workloads.byIndex('job', gangIndex(prewarm?.metadata.namespace, uid));
   }
 
   #workload(key: string): void {

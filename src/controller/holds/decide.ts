@@ -12,6 +12,8 @@ export interface Warmth {
   ready: boolean;
   /** All of this is about its present generation, and nothing is about to change it. */
   current: boolean;
+  /** What this process sees does not bear out, or not yet, that so many nodes are warm: it lets nobody go, and takes nothing back. */
+  unseen?: boolean | undefined;
   desired: number;
   warm: number;
   /** Waiting cannot help any more: the reason. */
@@ -31,6 +33,8 @@ export interface CheckSnapshot {
   view: HoldView;
   delayedTopology: boolean;
   optIn: OptIn;
+  /** The job is not there (any more), and with it what it asked for. */
+  jobGone?: boolean | undefined;
   /** False where the gang pulls no image: there is nothing to wait for. */
   hasImages: boolean;
   warmth?: Warmth | undefined;
@@ -115,11 +119,17 @@ function earliest<K extends string>(key: K, values: readonly (number | undefined
 function answerOf(snapshot: CheckSnapshot, parameters: CheckParameters, at: { now: number; check: Check }): Answer {
   const { view, optIn } = snapshot;
   const problems = problemsOf(optIn);
+  // Nobody opted out, and what is left of the gang is no hold that ended: without a reason it is not counted.
+  if (snapshot.jobGone === true && !optIn.optedIn) return { state: 'Ready', message: `its job is gone${problemsOf(optIn)}` };
   const never = neverHeld(snapshot);
   if (never !== undefined) return { state: 'Ready', ...never };
   const warm = warmAnswer(snapshot.warmth, parameters.minWarmPercent);
   if (warm !== undefined) return warm;
-  if (view.reservedAt === undefined) return { state: 'Pending', message: progressMessage(snapshot.warmth, at.now) + problems };
+  if (view.reservedAt === undefined) {
+    // The status is about to be borne out or written anew: it is the one to take the word back.
+    if (at.check.state === 'Ready' && snapshot.warmth?.unseen === true) return { state: 'Ready', message: '' };
+    return { state: 'Pending', message: progressMessage(snapshot.warmth, at.now) + problems };
+  }
   // With quota reserved nothing that was let go is taken back: the gang may be starting.
   if (at.check.state === 'Ready') return { state: 'Ready', message: '' };
   return heldAnswer(snapshot, parameters, at);
@@ -141,8 +151,8 @@ export function neverHeld({
 
 export function warmAnswer(warmth: Warmth | undefined, minWarmPercent: number): Answer | undefined {
   if (warmth === undefined) return undefined;
-  const { ready, current, warm, desired } = warmth;
-  return current && (ready || isEnough(warmth, minWarmPercent))
+  const { ready, current, unseen, warm, desired } = warmth;
+  return current && unseen !== true && (ready || isEnough(warmth, minWarmPercent))
     ? { state: 'Ready', reason: 'WarmVerified', message: `images warm on ${warm}/${desired} nodes` }
     : undefined;
 }

@@ -5,7 +5,7 @@ import type { Guard } from '../guard.js';
 import type { PlannerLoop } from '../planner-loop.js';
 import { slowestOf } from '../prewarm/readiness.js';
 import type { Warmth } from './decide.js';
-import { refusedWarmth, warmthOf } from './warmth.js';
+import { isSeen, refusedWarmth, warmthOf } from './warmth.js';
 
 export interface GangWarmthOptions {
   views: Pick<GangViews, 'prewarmOf' | 'refusalOf'>;
@@ -13,7 +13,7 @@ export interface GangWarmthOptions {
   planner: Pick<PlannerLoop, 'planOf'>;
 }
 
-/** What every kind of hold goes by: how warm the nodes of a gang are, as its ImagePrewarm says and the plan explains. */
+/** What every kind of hold goes by: how warm the nodes of a gang are, as its ImagePrewarm says and the plan bears out. */
 export class GangWarmth {
   readonly #options: GangWarmthOptions;
 
@@ -28,7 +28,8 @@ export class GangWarmth {
     if (prewarm === undefined) return refusedWarmth(views.refusalOf(gang));
     const key = keyOf(prewarm);
     const changing = guard.isChanging({ key, resourceVersion: prewarm.metadata.resourceVersion ?? '' });
-    const progress = planner.planOf(key)?.progress;
-    return { ...warmthOf(prewarm, changing), slowest: progress === undefined ? undefined : slowestOf(progress) };
+    const plan = planner.planOf(key);
+    const slowest = plan?.progress === undefined ? undefined : slowestOf(plan.progress);
+    return { ...warmthOf(prewarm, changing), unseen: !isSeen(prewarm, plan), slowest };
   }
 }

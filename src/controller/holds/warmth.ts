@@ -1,5 +1,7 @@
 import type { ImagePrewarm } from '../../api/kinds/index.js';
 import { present, time } from '../../api/json.js';
+import type { PrewarmPlan } from '../planning.js';
+import { signatureOf } from '../planning.js';
 import type { Warmth } from './decide.js';
 
 /**
@@ -20,6 +22,17 @@ export function warmthOf({ metadata, status = {} }: ImagePrewarm, changing: bool
     reason: ready?.reason ?? 'Pending',
     eta: time(status.estimatedCompletionTime),
   });
+}
+
+/**
+ * Whether the latest plan sees at least the warm nodes that a status tells of. A status may be the last word of a process that died
+ * long ago, and nobody has kept it true since (promise P4).
+ */
+export function isSeen(prewarm: ImagePrewarm, plan: PrewarmPlan | undefined): boolean {
+  if (plan?.signature !== signatureOf(prewarm) || !plan.lifecycle.keep) return false;
+  const { warm, desired } = plan.progress ?? { warm: 0, desired: plan.candidates.desired };
+  const ready = prewarm.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True') === true;
+  return warm >= (prewarm.status?.nodes?.warm ?? 0) && (!ready || warm >= desired);
 }
 
 /** Of a gang whose ImagePrewarm the API server refuses: nothing is pulled, and no wait changes that. */

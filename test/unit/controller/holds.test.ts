@@ -3,7 +3,9 @@ import fc from 'fast-check';
 import type { CheckSnapshot, Warmth } from '../../../src/controller/holds/decide.js';
 import { decideCheck, progressMessage } from '../../../src/controller/holds/decide.js';
 import { activeCondition, parametersOf } from '../../../src/controller/holds/parameters.js';
-import { warmthOf } from '../../../src/controller/holds/warmth.js';
+import { isSeen, warmthOf } from '../../../src/controller/holds/warmth.js';
+import type { PrewarmPlan } from '../../../src/controller/planning.js';
+import { signatureOf } from '../../../src/controller/planning.js';
 import type { HoldView } from '../../../src/gangs/hold.js';
 import { conditionOf, prewarm, T0 } from './fixtures.js';
 
@@ -55,6 +57,18 @@ describe('what the check says', () => {
       'Ready',
       'not opted in to prewarming ("flase")',
     ],
+    [
+      'its job is gone, and with it its word: Ready, and nobody opted out',
+      snapshot({ ...out, jobGone: true }),
+      'Ready',
+      'its job is gone',
+    ],
+    [
+      'negative twin: its job is gone and its namespace opted it in: it waits on',
+      snapshot({ jobGone: true }),
+      'Pending',
+      '2/3 nodes warm',
+    ],
     ['mode Observe holds nothing', snapshot({ mode: 'Observe' }), 'Ready', 'mode Observe'],
     ['mode Off holds nothing', snapshot({ mode: 'Off' }), 'Ready', 'mode Off'],
     ['a gang without images has nothing to wait for', snapshot({ hasImages: false }), 'Ready', 'no container'],
@@ -62,6 +76,28 @@ describe('what the check says', () => {
     ['cold before reservation: stays Pending and tells how far', snapshot(), 'Pending', '2/3 nodes warm, about 40 s'],
     ['no ImagePrewarm yet', snapshot({ warmth: undefined }), 'Pending', 'images are being looked up'],
     ['warmth lost before reservation: taken back', snapshot({ view: view('Ready') }), 'Pending', '2/3 nodes warm'],
+    [
+      'warm by a status that no plan bears out: held',
+      snapshot({ warmth: { ...warm, unseen: true }, view: view('Pending', RESERVED), holdMs: MINUTE }),
+      'Pending',
+      'held until',
+    ],
+    [
+      'enough are warm by a status that no plan bears out: held',
+      snapshot({
+        warmth: { ...cold, unseen: true },
+        view: view('Pending', RESERVED),
+        holdMs: MINUTE,
+        checks: new Map([['images', { defaultHoldMs: 0, minWarmPercent: 50 }]]),
+      }),
+      'Pending',
+      '2/3 nodes warm',
+    ],
+    [
+      'let go before reservation by a status that no plan bears out yet: stays so until the status is written anew',
+      snapshot({ warmth: { ...warm, unseen: true }, view: view('Ready') }),
+      'nothing',
+    ],
     [
       'hopeless before reservation: no quota is held, so it waits and says why',
       snapshot({ warmth: hopeless }),
@@ -160,6 +196,11 @@ describe('what the check says', () => {
       [expect.objectContaining({ reason })],
     ),
   );
+
+  test('a job that is gone is no hold that ended as opted out', () =>
+    expect(decideCheck(snapshot({ ...out, jobGone: true, view: view('Pending', RESERVED) }), T0).writes).toEqual([
+      { name: 'images', state: 'Ready', message: 'its job is gone', transition: true },
+    ]));
 
   test('a check that says it already is left alone', () => {
     const message = progressMessage(cold, T0);
@@ -376,5 +417,43 @@ describe('parameters of a check', () => {
     const condition = activeCondition(check(), undefined, '2026-01-01T00:00:00Z');
     expect(condition).toMatchObject({ type: 'Active', status: 'True', reason: 'Active' });
     expect(activeCondition({ ...check(), conditions: [{ ...condition }] }, undefined, '2026-02-02T00:00:00Z')).toBeUndefined();
+  });
+});
+
+describe('what a status says is warm is borne out', () => {
+  const sums = { pulling: 0, pending: 0, failed: 0 };
+  const told = (ready: boolean, warmNodes: number) =>
+    prewarm({
+      observedGeneration: 1,
+      nodes: { desired: 3, warm: warmNodes, ...sums },
+      conditions: [conditionOf('Ready', ready, ready ? 'AllNodesWarm' : 'PullingImages')],
+    });
+  const ready = told(true, 3);
+  const plan = (warmNodes: number, change: Partial<PrewarmPlan> = {}): PrewarmPlan => ({
+    signature: signatureOf(ready),
+    lifecycle: { mayPull: true, keep: true },
+    candidates: { reasons: {}, desired: 3, empty: [] },
+    progress: { desired: 3, warm: warmNodes, ...sums, failures: [], runningSince: [], seenMs: [] },
+    deadlineMs: MINUTE,
+    concurrency: 1,
+    ...change,
+  });
+  const more = { progress: { desired: 4, warm: 3, ...sums, failures: [], runningSince: [], seenMs: [] } };
+  test.each<[string, ReturnType<typeof told>, PrewarmPlan | undefined, boolean]>([
+    ['by a plan that sees the same nodes warm', ready, plan(3), true],
+    ['by a plan that sees more than the status tells', told(false, 1), plan(2), true],
+    ['not before the first plan of a new leader', ready, undefined, false],
+    ['not by a plan that sees fewer, as after pullers went while nobody looked', ready, plan(2), false],
+    ['not in part by a plan that sees fewer', told(false, 2), plan(1), false],
+    ['not by a plan in which the gang needs more nodes', ready, plan(3, more), false],
+    ['not by a plan for another record', ready, plan(3, { signature: 'of other images' }), false],
+    [
+      'not by a plan that keeps no pullers',
+      ready,
+      plan(3, { lifecycle: { mayPull: false, keep: false, why: 'Finished' } }),
+      false,
+    ],
+  ])('%s', (_what, object, seen, expected) => {
+    expect(isSeen(object, seen)).toBe(expected);
   });
 });
