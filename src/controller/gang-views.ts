@@ -89,6 +89,15 @@ export class GangViews {
     });
   }
 
+  /** Whether what may have opted a gang in is not there (any more), by caches that know all of its kind. */
+  isJobGone(gang: Gang): boolean {
+    const { owners } = this.#caches;
+    const asked = ownersOf(gang);
+    return (
+      asked.length > 0 && asked.every((ref) => owners.of(ref, gang.namespace) === undefined && owners.stateOf(ref) === 'known')
+    );
+  }
+
   /** The ClusterQueue of a gang, once its LocalQueue is known. */
   clusterQueueOf(gang: Gang): string | undefined {
     return gang.clusterQueue ?? this.#caches.localQueues.get(`${gang.namespace}/${gang.queue}`)?.clusterQueue;
@@ -136,7 +145,7 @@ export class GangViews {
       optIn: this.optInOf(workload.gang),
       checkReady: intendedReady || checks.some((c) => c.state === 'Ready'),
       checked: checks.length > 0,
-      jobGone: this.#ownersGone(workload.gang),
+      jobGone: this.isJobGone(workload.gang),
       minWarmPercent: shares.length === 0 ? undefined : Math.max(...shares),
       deadline: validDeadline(workload.hold),
       position: positions.get(workload.key),
@@ -155,14 +164,6 @@ export class GangViews {
   #saidByOwners(gang: Gang): Record<string, string> {
     const said = ownersOf(gang).map((ref) => this.#caches.owners.of(ref, gang.namespace)?.annotations ?? {});
     return Object.assign({}, ...said.reverse()) as Record<string, string>;
-  }
-
-  #ownersGone(gang: Gang): boolean {
-    const { owners } = this.#caches;
-    const asked = ownersOf(gang);
-    return (
-      asked.length > 0 && asked.every((ref) => owners.of(ref, gang.namespace) === undefined && owners.stateOf(ref) === 'known')
-    );
   }
 
   /** Places of all gangs that wait for quota, per ClusterQueue, as Kueue orders them: priority, then time, then UID. */

@@ -120,7 +120,7 @@ function answerOf(snapshot: CheckSnapshot, parameters: CheckParameters, at: { no
   const { view, optIn } = snapshot;
   const problems = problemsOf(optIn);
   // Nobody opted out, and what is left of the gang is no hold that ended: without a reason it is not counted.
-  if (snapshot.jobGone === true && !optIn.optedIn) return { state: 'Ready', message: `its job is gone${problemsOf(optIn)}` };
+  if (snapshot.jobGone === true && !optIn.optedIn) return { state: 'Ready', message: `its job is gone${problems}` };
   const never = neverHeld(snapshot);
   if (never !== undefined) return { state: 'Ready', ...never };
   const warm = warmAnswer(snapshot.warmth, parameters.minWarmPercent);

@@ -111,6 +111,7 @@ export class KueueCheckReconciler {
       view: hold,
       delayedTopology: gang.state.delayedTopology,
       optIn: views.optInOf(gang),
+      jobGone: views.isJobGone(gang),
       hasImages: gang.podSets.some((p) => templateFacts(p.template).images.length > 0),
       warmth: this.#options.warmth.of(gang),
       checks: new Map(checks),

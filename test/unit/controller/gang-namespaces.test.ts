@@ -119,6 +119,13 @@ describe('a gang of one namespace', () => {
     expect([found.optInOf(other).optedIn, found.replacedBy(other)]).toEqual([false, undefined]);
     expect(found.optInOf(gangOf(found, 'team-a/w')).optedIn).toBe(true);
   });
+  test('has lost its job where that is seen nowhere, and nothing else', async () => {
+    const found = await views();
+    const [own, other] = [gangOf(found, 'team-a/w'), gangOf(found, 'team-b/x')];
+    expect([found.isJobGone(own), found.isJobGone(other)]).toEqual([false, true]);
+    // Of a kind that nobody reads it is not known.
+    expect(found.isJobGone({ ...other, ref: { ...other.ref, apiGroup: 'example.com', kind: 'Other' } })).toBe(false);
+  });
   test('gives the Pods that run to the slice that takes its place', async () => {
     const slice = { ...stranger, metadata: { ...stranger.metadata, namespace: 'team-a' } };
     const found = await viewsOf({ jobs: [job('team-a')], workloads: [workload('team-a', 'w'), slice] });

@@ -67,7 +67,10 @@ function ground(situation: Situation) {
       ownChecks: () => [{ name: 'images', controllerName: 'x', conditions: [] }],
       checkConfigs: { get: () => undefined },
     },
-    views: { optInOf: () => ({ optedIn: true, problems: [], ...(holdMs === undefined ? {} : { holdMs }) }) },
+    views: {
+      optInOf: () => ({ optedIn: true, problems: [], ...(holdMs === undefined ? {} : { holdMs }) }),
+      isJobGone: () => false,
+    },
     client: {
       get: (kind: Resource) => {
         asked.push(kind);
