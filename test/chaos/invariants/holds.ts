@@ -1,6 +1,17 @@
 import type { History, Life, Period, Raw, Violation } from './history.js';
 import { livesOf, nameOf, standing } from './history.js';
-import { checksOf, conditionOf, controllerUidOf, gangUidOf, holds, isActive, reservedAt, stampOf } from './read.js';
+import {
+  checksOf,
+  conditionOf,
+  controllerUidOf,
+  gangUidOf,
+  holds,
+  isActive,
+  reservedAt,
+  stampedFor,
+  stampOf,
+  voucherOf,
+} from './read.js';
 
 export interface HoldsInput {
   history: History;
@@ -62,15 +73,15 @@ function holdsOfOne({ versions, goneAt }: Life, checks: ReadonlySet<string>, unt
  */
 export function boundedHolds(input: HoldsInput): Violation[] {
   const late = holdsOf(input.history, input.checks, input.until).flatMap((hold) => overdue(hold, input));
-  const prewarms = livesOf(input.history, 'ImagePrewarm');
-  const each = livesOf(input.history, 'Workload').flatMap((life) => [...stamps(life, input), ...ends(life, prewarms, input)]);
+  const others = { prewarms: livesOf(input.history, 'ImagePrewarm'), jobs: livesOf(input.history, 'Job') };
+  const each = livesOf(input.history, 'Workload').flatMap((life) => [...stamps(life, input), ...ends(life, others, input)]);
   return [...late, ...each];
 }
 
 function overdue({ from, to, workload }: Hold, { unstampedHoldMs, boundMs }: HoldsInput): Violation[] {
   const since = reservedAt(workload) ?? from;
-  const stamp = stampOf(workload);
-  const end = stamp !== undefined && stamp >= since ? stamp : since + unstampedHoldMs;
+  const stamp = voucherOf(workload);
+  const end = stamp ?? since + unstampedHoldMs;
   if (to <= end + boundMs) return [];
   const what = stamp === undefined ? 'no stamp' : `the stamp ${new Date(stamp).toISOString()}`;
   return [
@@ -95,15 +106,16 @@ function stamps({ versions }: Life, { checks, asked }: HoldsInput): Violation[] 
     const found = (message: string): Violation[] => [{ promise: 'P5', at, object: nameOf(object), message }];
     const [before, since, stamp] = [versions[i - 1]?.object, reservedAt(object), stampOf(object)];
     if (since === undefined || before === undefined) return [];
-    if (stamp !== undefined && stamp !== stampOf(before)) {
+    if (stamp !== undefined && (stamp !== stampOf(before) || stampedFor(object) !== stampedFor(before))) {
       const wish = asked(object, at);
       if (wish === undefined) return found('a gang that did not opt in was stamped with a deadline');
       if (stamp > since + wish + ROUNDED_MS)
         return found(`stamped ${stamp - since} ms after the reservation, asked were ${wish} ms`);
     }
     const told = checksOf(object).some((c) => checks.has(c.name) && c.state === 'Pending' && HELD_MESSAGE.test(c.message));
-    const vouched = stamp !== undefined && stamp >= since;
-    return told && !vouched && isHeld(object, checks) ? found('is told to be held and no stamp vouches for it') : [];
+    return told && voucherOf(object) === undefined && isHeld(object, checks)
+      ? found('is told to be held and no stamp vouches for it')
+      : [];
   });
 }
 
@@ -116,6 +128,8 @@ interface End {
   stamp: number | undefined;
   /** Shortest hold asked for lately, ms; undefined: not opted in for a part of that time. */
   least: number | undefined;
+  /** Whether its job had been deleted. */
+  gone: boolean;
   /** What stood on ImagePrewarms of the gang lately. */
   prewarms: readonly Raw[];
 }
@@ -125,6 +139,7 @@ const CAUSES: readonly [RegExp, (end: End, input: HoldsInput) => string | undefi
   [/^images warm on /, () => undefined],
   [/^(no container of the gang pulls an image|Harbinger is in mode )/, () => undefined],
   [/^not opted in to prewarming/, ({ least }) => (least === undefined ? undefined : 'the gang was opted in')],
+  [/^its job is gone/, ({ gone }) => (gone ? undefined : 'its job was there')],
   [/^quota is reserved; let go with /, ({ least = 0 }) => (least === 0 ? undefined : `a hold of ${least} ms was asked for`)],
   [
     /^timed out, /,
@@ -153,8 +168,14 @@ function tooEarly(at: number, due: number, { ahead }: HoldsInput): string | unde
   return `its hold lasted ${due - at} ms longer`;
 }
 
+/** Lives of what a hold is about. */
+interface Others {
+  prewarms: readonly Life[];
+  jobs: readonly Life[];
+}
+
 /** Gangs that were let go for a cause that was none. */
-function ends({ versions }: Life, prewarms: readonly Life[], input: HoldsInput): Violation[] {
+function ends({ versions }: Life, { prewarms, jobs }: Others, input: HoldsInput): Violation[] {
   return versions.flatMap(({ at, object }, i) => {
     const before = versions[i - 1]?.object;
     const since = before === undefined ? undefined : reservedAt(before);
@@ -162,13 +183,13 @@ function ends({ versions }: Life, prewarms: readonly Life[], input: HoldsInput):
     const waited = new Set(checksOf(before).flatMap((c) => (input.checks.has(c.name) && c.state === 'Pending' ? [c.name] : [])));
     const turned = checksOf(object).filter((c) => waited.has(c.name) && c.state === 'Ready');
     return turned.flatMap(({ message }): Violation[] => {
-      const stamp = stampOf(before);
       const end: End = {
         at,
         message,
         since,
-        stamp: stamp !== undefined && stamp >= since ? stamp : undefined,
+        stamp: voucherOf(before),
         least: input.askedLeast(object, at),
+        gone: jobs.some(({ uid, goneAt }) => uid === controllerUidOf(object) && goneAt <= at),
         prewarms: lately(prewarms, controllerUidOf(object), at, input),
       };
       const cause = CAUSES.find(([words]) => words.test(message));

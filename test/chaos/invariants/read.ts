@@ -97,6 +97,17 @@ export function reservedAt(workload: Raw): number | undefined {
 export const stampOf = (workload: Raw): number | undefined =>
   time(stringMap(workload.metadata.annotations)['harbinger.dev/hold-deadline']);
 
+/** The reservation that a stamp says it is for. */
+export const stampedFor = (workload: Raw): number | undefined =>
+  time(stringMap(workload.metadata.annotations)['harbinger.dev/hold-since']);
+
+/** The stamp that vouches for the present hold: each reservation needs its own. */
+export function voucherOf(workload: Raw): number | undefined {
+  const [since, stamp, meant] = [reservedAt(workload), stampOf(workload), stampedFor(workload)];
+  if (since === undefined || stamp === undefined || stamp < since) return undefined;
+  return meant === undefined || meant === since ? stamp : undefined;
+}
+
 export const isActive = (workload: Raw): boolean => at(workload, 'spec')['active'] !== false;
 
 /** Counts of nodes in the status of an ImagePrewarm. */

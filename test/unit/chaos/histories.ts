@@ -86,12 +86,14 @@ export interface WorkloadDraft {
   message?: string;
   /** Epoch ms. */
   stamp?: number;
+  /** The reservation that the stamp says it is for. */
+  stampedFor?: number;
   reservedAt?: number;
   /** Conditions that are True. */
   is?: string[];
 }
 
-export function workload({ state, message = '', stamp, reservedAt, is = [] }: WorkloadDraft): Raw {
+export function workload({ state, message = '', stamp, stampedFor, reservedAt, is = [] }: WorkloadDraft): Raw {
   const reserved =
     reservedAt === undefined ? [] : [{ type: 'QuotaReserved', status: 'True', lastTransitionTime: iso(reservedAt) }];
   return raw({
@@ -101,7 +103,10 @@ export function workload({ state, message = '', stamp, reservedAt, is = [] }: Wo
       name: 'w',
       uid: 'w1',
       ownerReferences: ownedByJob,
-      annotations: stamp === undefined ? {} : { 'harbinger.dev/hold-deadline': iso(stamp) },
+      annotations: {
+        ...(stamp === undefined ? {} : { 'harbinger.dev/hold-deadline': iso(stamp) }),
+        ...(stampedFor === undefined ? {} : { 'harbinger.dev/hold-since': iso(stampedFor) }),
+      },
     },
     spec: { active: true },
     status: {

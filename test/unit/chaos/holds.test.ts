@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { Change, Period } from '../../chaos/invariants/index.js';
 import { boundedHolds } from '../../chaos/invariants/index.js';
 import type { WorkloadDraft } from './histories.js';
-import { added, modified, prewarm, workload } from './histories.js';
+import { added, deleted, job, modified, prewarm, workload } from './histories.js';
 
 const RESERVED = 100_000;
 const ASKED = 15_000;
@@ -17,6 +17,11 @@ const held = (stamp = STAMP): Change[] => [
 ];
 const ends = (at: number, message: string, stamp?: number): Change =>
   modified(at, of({ state: 'Ready', message, ...(stamp === undefined ? {} : { stamp }) }));
+/** Stamped for a reservation that was lost, to an end that is still to come. */
+const EARLIER = { stamp: STAMP + 60_000, stampedFor: RESERVED - 5_000 };
+const former = added(RESERVED, of({ state: 'Pending', ...EARLIER }));
+const endsBy = (at: number, message: string): Change => modified(at, of({ state: 'Ready', message, ...EARLIER }));
+const JOB = job({ 'harbinger.dev/prewarm': 'true' });
 const OVER = 'timed out, starting cold: the hold of 15s is over';
 
 interface Told {
@@ -76,6 +81,34 @@ describe('the checker of P5 tells of', () => {
       /there was a stamp/,
     ],
     [
+      'one that ends for want of a stamp though its own is there',
+      [
+        added(RESERVED, of({ state: 'Pending', stamp: STAMP, stampedFor: RESERVED })),
+        ends(STAMP, 'Unstamped: nobody vouched', STAMP),
+      ],
+      /there was a stamp/,
+    ],
+    [
+      'one that ends by the stamp of another reservation',
+      [former, endsBy(RESERVED + 31_000, 'DeadlineExceeded: the deadline passed')],
+      /there was no stamp/,
+    ],
+    [
+      'one that outlives the time without a stamp under the stamp of another reservation',
+      [former, endsBy(RESERVED + 110_000, 'images warm on 2/2 nodes')],
+      /no stamp, 80000 ms too long/,
+    ],
+    [
+      'one that ends for a job that is still there',
+      [added(0, JOB), ...held(), ends(105_000, 'its job is gone', STAMP)],
+      /was there/,
+    ],
+    [
+      'one that ends as opted out where its job was deleted opted in',
+      [added(0, JOB), ...held(), deleted(104_000, JOB), ends(105_000, 'not opted in to prewarming', STAMP)],
+      /the gang was opted in/,
+    ],
+    [
       'one that ends as hopeless while nothing has failed',
       [added(0, prewarm({ digest: 1 })), ...held(), ends(105_000, 'let go cold, waiting cannot help: denied', STAMP)],
       /no ImagePrewarm of it had failed/,
@@ -111,6 +144,8 @@ describe('the checker of P5 lets pass', () => {
     ],
     ['one that ends warm', [...held(), ends(105_000, 'images warm on 2/2 nodes', STAMP)]],
     ['one that nobody stamped in time', [begins, ends(RESERVED + 31_000, 'Unstamped: nobody vouched')]],
+    ['one for which only an earlier reservation was stamped', [former, endsBy(RESERVED + 31_000, 'Unstamped: nobody vouched')]],
+    ['one whose job was deleted', [added(0, JOB), ...held(), deleted(104_000, JOB), ends(105_000, 'its job is gone', STAMP)]],
     ['one that is hopeless', [added(0, failed), ...held(), ends(105_000, 'let go cold, waiting cannot help: denied', STAMP)]],
     [
       'one that was hopeless a moment before',
