@@ -23,6 +23,11 @@ export interface ImageTruth {
   there: boolean;
 }
 
+/** A stretch in which the kubelet of a machine said nothing, whatever became of it. */
+export interface Silence extends Period {
+  node: string;
+}
+
 /** A pull for a puller Pod that really ran on a machine, from its first byte to its last. */
 export interface PullTruth {
   node: string;

@@ -1,4 +1,4 @@
-export type { BegunBy, Change, History, ImageTruth, Period, PullTruth, Raw, Violation } from './history.js';
+export type { BegunBy, Change, History, ImageTruth, Period, PullTruth, Raw, Silence, Violation } from './history.js';
 export { uniformGangs } from './uniform.js';
 export { provenWarm } from './warm.js';
 export { boundedHolds, holdsOf } from './holds.js';

@@ -1,5 +1,5 @@
 import { at, records, string, time } from '../../../src/api/json.js';
-import type { History, ImageTruth, Life, Period, Raw } from './history.js';
+import type { History, ImageTruth, Life, Period, Raw, Silence } from './history.js';
 import { livesOf } from './history.js';
 import { digestOf, holds, imagesOf } from './read.js';
 
@@ -16,6 +16,23 @@ export function onDisk(truths: readonly ImageTruth[]): ByNode {
     if (!there && last?.to === Number.POSITIVE_INFINITY) last.to = when;
   }
   return disks;
+}
+
+/** After so long without a word a node counts as gone, ms: until then nobody can tell a dead machine from a slow one. */
+const GRACE_MS = 40_000;
+
+/** What nodes had on their disks when they were last heard of: what is lost in a silence shows once the node counts as gone. */
+export function lastHeard(disks: ByNode, silences: readonly Silence[]): ByNode {
+  const heard = ({ from, to }: Period, node: string): Period => {
+    const silence = silences.find((s) => s.node === node && s.from <= to && to < s.to);
+    return { from, to: silence === undefined ? to : Math.max(to, Math.min(silence.to, silence.from + GRACE_MS)) };
+  };
+  return new Map(
+    [...disks].map(([node, digests]) => [
+      node,
+      new Map([...digests].map(([digest, periods]) => [digest, periods.map((p) => heard(p, node))] as const)),
+    ]),
+  );
 }
 
 function periodsIn(map: Map<string, Map<string, Period[]>>, node: string, digest: string): Period[] {

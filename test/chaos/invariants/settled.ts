@@ -1,6 +1,6 @@
-import { at, records, string } from '../../../src/api/json.js';
-import type { Raw, Violation } from './history.js';
-import { nameOf } from './history.js';
+import { at, records, string, time } from '../../../src/api/json.js';
+import type { Period, Raw, Violation } from './history.js';
+import { nameOf, uncovered } from './history.js';
 import { checksOf, conditionOf, controllerUidOf, gangUidOf, holds, isActive, recordOf, reservedAt } from './read.js';
 
 export interface SettledInput {
@@ -59,13 +59,20 @@ function gaps({ objects, checks, optedIn }: SettledInput, found: Found): Violati
   });
 }
 
+export interface Spent {
+  /** When no controller could see or write. */
+  blind: readonly Period[];
+  /** The least time that a prewarm has for its pulls, ms. */
+  deadlineMs: number;
+}
+
 /** What a run came to, without times, names of Pods and places: equal for equal wishes, whatever went wrong on the way. */
-export function outcomeOf(objects: readonly Raw[]): string[] {
+export function outcomeOf(objects: readonly Raw[], spent?: Spent): string[] {
   const lines = [
     ...ofKind(objects, 'Workload').map((w) => `Workload of ${ownerOf(w)}: ${stateOf(w)}`),
     // Those at rest may be gone: they are not made again for a gang that has finished.
     ...ofKind(objects, 'ImagePrewarm')
-      .filter((p) => restOf(p) !== 'at rest')
+      .filter((p) => restOf(p) !== 'at rest' && !ranOut(p, spent))
       .map((p) => `ImagePrewarm of ${ownerOf(p)}: ${restOf(p)}`),
     ...ofKind(objects, 'DaemonSet').map((d) => `DaemonSet of ${imageOf(d)?.replace(/@.*$/, '') ?? '?'}`),
   ];
@@ -81,6 +88,14 @@ function stateOf(workload: Raw): string {
   if (holds(workload, 'Finished')) return 'finished';
   if (!isActive(workload)) return 'inactive';
   return holds(workload, 'Admitted') ? 'admitted' : 'waiting';
+}
+
+/** Its time counts whoever lives: where it went by while nobody could work on it, its end says nothing of what was done. */
+function ranOut(prewarm: Raw, { blind, deadlineMs }: Spent = { blind: [], deadlineMs: 0 }): boolean {
+  const ready = conditionOf(prewarm, 'Ready');
+  const began = time(at(prewarm, 'status')['startTime']);
+  if (ready?.reason !== 'DeadlineExceeded' || began === undefined) return false;
+  return uncovered({ from: began, to: ready.since }, blind) < deadlineMs;
 }
 
 function restOf(prewarm: Raw): string {

@@ -1,8 +1,8 @@
 import { at, list } from '../../../src/api/json.js';
-import type { History, ImageTruth, Life, Period, Raw, Violation } from './history.js';
+import type { History, ImageTruth, Life, Period, Raw, Silence, Violation } from './history.js';
 import { livesOf, nameOf, standing, uncovered } from './history.js';
 import type { ByNode } from './proof.js';
-import { both, edgesOf, onDisk, vouchedFor } from './proof.js';
+import { both, edgesOf, lastHeard, onDisk, vouchedFor } from './proof.js';
 import { checksOf, conditionOf, controllerUidOf, countsOf, digestOf, gangUidOf, holds, recordOf, targetsOf } from './read.js';
 
 export interface WarmInput {
@@ -19,6 +19,8 @@ export interface WarmInput {
   };
   /** When no controller could see or write: dead, frozen, cut off. */
   blind: readonly Period[];
+  /** When kubelets said nothing; none where they always speak. */
+  silences?: readonly Silence[];
 }
 
 interface Ground extends WarmInput {
@@ -26,6 +28,8 @@ interface Ground extends WarmInput {
   shown: ByNode;
   /** Where and when it did so rightly. */
   proven: ByNode;
+  /** Where and when it did so rightly, as far as anybody could know. */
+  known: ByNode;
   /** End of what was seen. */
   until: number;
 }
@@ -37,7 +41,9 @@ interface Ground extends WarmInput {
 export function provenWarm(input: WarmInput): Violation[] {
   const shown = vouchedFor(input.history);
   const until = Math.max(0, input.history.at(-1)?.at ?? 0, input.images.at(-1)?.at ?? 0);
-  const ground: Ground = { ...input, shown, proven: both(onDisk(input.images), shown), until };
+  const disks = onDisk(input.images);
+  const known = both(lastHeard(disks, input.silences ?? []), shown);
+  const ground: Ground = { ...input, shown, proven: both(disks, shown), known, until };
   const prewarms = livesOf(input.history, 'ImagePrewarm');
   return [...prewarms.flatMap((p) => claims(p, ground)), ...checks(prewarms, ground)];
 }
@@ -78,7 +84,7 @@ function claimsOf({ versions, goneAt }: Life): Claim[] {
 }
 
 function claims(life: Life, ground: Ground): Violation[] {
-  const { takenBackMs, blind, shown, proven } = ground;
+  const { takenBackMs, blind, shown, proven, known } = ground;
   return claimsOf(life).flatMap((claim, i, all): Violation[] => {
     const { desired } = countsOf(claim.prewarm);
     const found = (message: string, when: number): Violation => ({
@@ -88,7 +94,7 @@ function claims(life: Life, ground: Ground): Violation[] {
       message,
     });
     const fresh = all[i - 1]?.to !== claim.from;
-    const had = warmNodes(claim.prewarm, windowAt(ground, claim.from), proven);
+    const had = warmNodes(claim.prewarm, windowAt(ground, claim.from), known);
     if (fresh && had < desired) return [found(`Ready with ${desired} warm nodes, proven was it on ${had}`, claim.from)];
     // A gang that was let go pulls for itself; nobody waits for the word any more.
     if (holds(claim.prewarm, 'Released')) return [];
@@ -133,7 +139,7 @@ function checks(prewarms: readonly Life[], ground: Ground): Violation[] {
         if (said === 0) return [];
         const window = windowAt(ground, when);
         // Whoever names a count has seen a record: one of those that stood lately, whatever object it was on.
-        const counts = recordsOf(prewarms, controllerUidOf(object), window).map((p) => warmNodes(p, window, ground.proven));
+        const counts = recordsOf(prewarms, controllerUidOf(object), window).map((p) => warmNodes(p, window, ground.known));
         if (counts.some((count) => count >= said)) return [];
         const had = counts.length === 0 ? 'there was no ImagePrewarm' : `proven was it on ${Math.max(...counts)} nodes`;
         return [{ promise: 'P4', at: when, object: nameOf(object), message: `"${message}", ${had}` }];

@@ -1,6 +1,6 @@
 import { at, stringMap } from '../../../src/api/json.js';
 import type { HarbingerConfig } from '../../../src/config/schema.js';
-import type { Change, ImageTruth, Period, PullTruth, Raw, Violation } from '../invariants/index.js';
+import type { Change, ImageTruth, Period, PullTruth, Raw, Silence, Violation } from '../invariants/index.js';
 import { boundedGates, boundedHolds, noSecrets, provenWarm, settled, uniformGangs, withinBudgets } from '../invariants/index.js';
 import { livesOf } from '../invariants/history.js';
 import { controllerUidOf } from '../invariants/read.js';
@@ -12,6 +12,8 @@ export interface Evidence {
   history: readonly Change[];
   images: readonly ImageTruth[];
   pulls: readonly PullTruth[];
+  /** When kubelets said nothing. */
+  silences: readonly Silence[];
   /** Objects at the end. */
   objects: readonly Raw[];
   /** When no controller could act. */
@@ -35,13 +37,13 @@ const LATE_MS = 75_000;
 
 /** What promises a run broke. */
 export function judge(evidence: Evidence): Violation[] {
-  const { history, images, pulls, objects, blind, stalls, ahead, until, config } = evidence;
+  const { history, images, pulls, silences, objects, blind, stalls, ahead, until, config } = evidence;
   const checks = new Set([CHECK]);
   const wishes = new Wishes(history);
   const lagMs = (time: number): number => (stalls.some((s) => s.from <= time && time <= s.to) ? LAG_MS.stalled : LAG_MS.usual);
   return [
     ...uniformGangs(history, { lagMs: COPY_LAG_MS + 500 }),
-    ...provenWarm({ history, images, lagMs, takenBackMs: TAKEN_BACK_MS, blind: [...blind, ...stalls] }),
+    ...provenWarm({ history, images, silences, lagMs, takenBackMs: TAKEN_BACK_MS, blind: [...blind, ...stalls] }),
     ...boundedHolds({
       history,
       checks,

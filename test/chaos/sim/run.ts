@@ -119,6 +119,7 @@ class Simulation {
       registry,
       images: [],
       pulls: [],
+      silences: [],
       byHand: { nodes: new Map(), pods: new Set() },
       note,
     };
@@ -139,11 +140,12 @@ class Simulation {
     this.#heal();
     const end = timeline.now + CALM_MS;
     while (timeline.now < end && !this.#rests()) await timeline.run(timeline.now + 30_000);
-    const { store, images, pulls } = this.#world;
+    const { store, images, pulls, silences } = this.#world;
     const violations = judge({
       history: store.log,
       images,
       pulls,
+      silences,
       objects: store.all(),
       blind: this.#blind,
       stalls: this.#stalls,
@@ -159,7 +161,7 @@ class Simulation {
       trace: this.#hash.digest('hex'),
       hits: Object.fromEntries(this.#hits),
       releases: releasesOf(store.log),
-      outcome: outcomeOf(store.all()),
+      outcome: outcomeOf(store.all(), { blind: this.#blind, deadlineMs: CONFIG.budgets.minDeadlineSeconds * 1000 }),
       lines: this.#lines,
     };
   }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Change, ImageTruth, Period } from '../../chaos/invariants/index.js';
+import type { Change, ImageTruth, Period, Silence } from '../../chaos/invariants/index.js';
 import { provenWarm } from '../../chaos/invariants/index.js';
 import { added, deleted, image, modified, node, prewarm, puller, workload } from './histories.js';
 
@@ -11,13 +11,14 @@ const disks = [image(0, 'a', 1), image(0, 'b', 1)];
 const machines = [added(0, node('a', true)), added(0, node('b', true))];
 const pullers = [added(1_000, puller('a', 1)), added(1_000, puller('b', 1))];
 const claimed = [added(10_000, claim), modified(HOUR, noClaim)];
-const told = (history: Change[], images: ImageTruth[] = disks, blind: Period[] = []): string[] =>
+const told = (history: Change[], images: ImageTruth[] = disks, blind: Period[] = [], silences: Silence[] = []): string[] =>
   provenWarm({
     history: [...history].sort((x, y) => x.at - y.at),
     images,
     lagMs: 12_000,
     takenBackMs: { disk: 90_000, shown: 30_000 },
     blind,
+    silences,
   }).map((v) => v.message);
 
 describe('the checker of P4 tells of a claim', () => {
@@ -108,6 +109,20 @@ describe('the checker of P4 lets pass a claim', () => {
   test('that nobody could take back', () => {
     const history = [...machines, ...pullers, ...claimed, deleted(100_000, puller('b', 1))];
     expect(told(history, disks, [{ from: 90_000, to: HOUR }])).toEqual([]);
+  });
+});
+
+describe('a claim on a machine that died with its disk and still counts as Ready', () => {
+  const history = [...machines, ...pullers, added(60_000, claim), modified(70_000, noClaim)];
+  const dies = (when: number): ImageTruth[] => [...disks, image(when, 'b', 1, false)];
+  const silent = (node: string, from: number): Silence[] => [{ node, from, to: HOUR }];
+  test.each<[string, ImageTruth[], Silence[], number]>([
+    ['lets pass where it fell silent less than 40 s before', dies(30_000), silent('b', 30_000), 0],
+    ['tells of it where it fell silent longer before', dies(5_000), silent('b', 5_000), 1],
+    ['tells of it where another machine was silent', dies(30_000), silent('a', 30_000), 1],
+    ['tells of it where its kubelet spoke', dies(30_000), [], 1],
+  ])('%s', (_what, images, silences, found) => {
+    expect(told(history, images, [], silences)).toHaveLength(found);
   });
 });
 

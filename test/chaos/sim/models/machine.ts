@@ -48,6 +48,7 @@ export class Machine {
   join(): void {
     this.#gone = false;
     this.#silent = false;
+    this.#heard();
     const labels = {
       'kubernetes.io/hostname': this.name,
       'kubernetes.io/os': 'linux',
@@ -79,11 +80,13 @@ export class Machine {
   /** The kubelet is cut off: what runs goes on, and nobody is told. */
   silence(): void {
     this.#silent = true;
+    this.#unheard();
   }
 
   speak(): void {
     if (!this.#silent) return;
     this.#silent = false;
+    this.#heard();
     this.report(true);
     this.sync();
   }
@@ -99,6 +102,7 @@ export class Machine {
   lose(): void {
     this.#gone = true;
     this.#life += 1;
+    this.#unheard();
     this.#stopPulls();
     for (const digest of this.#images) this.#truth(digest, false);
     for (const held of [this.#images, this.#known, this.#running, this.#failures]) held.clear();
@@ -268,6 +272,16 @@ export class Machine {
     if (found !== undefined) return found;
     const resolved = this.#resolve(reference);
     return 'error' in resolved ? '' : resolved.digest;
+  }
+
+  #unheard(): void {
+    const { silences, timeline } = this.#world;
+    silences.push({ node: this.name, from: timeline.now, to: Number.POSITIVE_INFINITY });
+  }
+
+  #heard(): void {
+    const { silences, timeline } = this.#world;
+    for (const s of silences) if (s.node === this.name && s.to > timeline.now) s.to = timeline.now;
   }
 
   #truth(digest: string, there: boolean): void {

@@ -1,6 +1,6 @@
 import type { Resource } from '../../../../src/kube/resources.js';
 import { RESOURCE } from '../../../../src/kube/resources.js';
-import type { ImageTruth, PullTruth, Raw } from '../../invariants/history.js';
+import type { ImageTruth, PullTruth, Raw, Silence } from '../../invariants/history.js';
 import type { Random } from '../random.js';
 import { seconds, type Store, type Stored } from '../store/store.js';
 import type { Timeline } from '../timeline.js';
@@ -31,6 +31,7 @@ export interface World {
   /** What machines really had and did. */
   images: ImageTruth[];
   pulls: PullTruth[];
+  silences: Silence[];
   byHand: ByHand;
   /** Adds a line to the trace. */
   note: (line: string) => void;
