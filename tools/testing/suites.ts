@@ -21,7 +21,7 @@ export interface Suite {
 export const SUITES: readonly Suite[] = [
   { name: 'unit', limitMinutes: 5, inBand: false, cluster: 'none' },
   { name: 'chaos-sim', limitMinutes: 12, inBand: true, cluster: 'none' },
-  { name: 'integration', limitMinutes: 40, inBand: true, cluster: 'control-plane' },
+  { name: 'integration', limitMinutes: 55, inBand: true, cluster: 'control-plane' },
   { name: 'nodes', limitMinutes: 30, inBand: true, cluster: 'real-nodes' },
   { name: 'chaos-real', limitMinutes: 12, inBand: true, cluster: 'control-plane' },
   { name: 'formats', limitMinutes: 15, inBand: true, cluster: 'lazy-nodes' },
