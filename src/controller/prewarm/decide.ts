@@ -106,6 +106,9 @@ function setTimes(
     delete status.startTime;
     delete status.completionTime;
   }
+  // Written by a clock that was ahead: counted from then on, its deadline and its end would come hours late.
+  for (const field of ['startTime', 'completionTime'] as const)
+    if (Date.parse(status[field] ?? '') > now + SKEW_MS) status[field] = formatTime(now);
   if (status.completionTime !== undefined) return;
   const begun = progress !== undefined && progress.warm + progress.pulling + progress.failures.length > 0;
   if (verdict.ready) status.completionTime = formatTime(now);
@@ -208,6 +211,9 @@ function readyEvents(before: ImagePrewarmStatus, after: ImagePrewarmStatus): Pre
   const asked = before.observedGeneration !== after.observedGeneration || QUIET.has(is.reason);
   return asked ? [] : [{ type: 'Warning', reason: 'WarmthLost', note: is.message }];
 }
+
+/** Clocks of replicas differ by less, ms. */
+const SKEW_MS = 60_000;
 
 function expiryOf({ prewarm }: PrewarmSnapshot, status: ImagePrewarmStatus): number | undefined {
   const { gangRef, ttlSecondsAfterFinished: ttl } = prewarm.spec;

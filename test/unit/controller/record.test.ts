@@ -93,6 +93,13 @@ describe('the time that a prewarm may take', () => {
     expect(resumed.startTime).toBe(iso(T0 + 2 * HOUR));
     expect(overdue(prewarm(resumed), T0 + 3 * HOUR, { deadlineMs: 600_000 })).toBe(true);
   });
+  test('counts from now where it was begun by a clock that was ahead', () => {
+    const now = T0 + HOUR;
+    expect(after(began({ startTime: iso(now + HOUR) }), {}).startTime).toBe(iso(now));
+    expect(after(began({ completionTime: iso(now + HOUR) }), {}).completionTime).toBe(iso(now));
+    // The negative twin: clocks of replicas are never quite the same.
+    expect(after(began({ startTime: iso(now + 5_000) }), {}).startTime).toBe(iso(now + 5_000));
+  });
   test('is kept for people once all nodes were warm', () => {
     const status = after(began({ completionTime: iso(T0 + 1000) }), idle, pause('Suspended'));
     expect(status).toMatchObject({ startTime: iso(T0), completionTime: iso(T0 + 1000) });
