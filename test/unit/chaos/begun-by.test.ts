@@ -1,5 +1,4 @@
 import { expect, test } from '@jest/globals';
-import type { Raw } from '../../chaos/invariants/index.js';
 import { Machine } from '../../chaos/sim/models/machine.js';
 import { NodeController, daemonSets, scheduler } from '../../chaos/sim/models/nodes.js';
 import { SimRegistry } from '../../chaos/sim/models/registry.js';
