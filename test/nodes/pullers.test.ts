@@ -139,7 +139,10 @@ describe('pullers on real nodes', () => {
   test.each(['ImageVolume', 'Container'])(
     'by method %s images are warm once they are there, whatever they would run: nothing of them is run (H-25)',
     async (method) => {
+      const changes = (): number => harbinger.controllers[0]?.logs().split('configuration changed').length ?? 0;
+      const before = changes();
       harbinger.writeConfig({ ...base, pullers: { method } });
+      await until('the new configuration', () => changes() > before || notYet(before));
       const suffix = method.toLowerCase();
       const rows = {
         [`scratch-${suffix}`]: { cmd: [] },
