@@ -61,12 +61,14 @@ function strangers(records: readonly Stood[], members: readonly Life[], lagMs: n
     const known = records.filter((r) => r.from <= born.at && r.to > born.at - lagMs);
     const whole = known.every(({ prewarm }) => recordOf(prewarm).length > 0 && recordOf(prewarm).every((r) => r.resolved));
     // Until everything is recorded a member may come as its template says: there is nothing to be like.
-    if (!whole || !coversWindow(known, { from: born.at - lagMs, to: born.at })) return [];
+    const window = { from: born.at - lagMs, to: born.at };
+    if (!whole || !coversWindow(known, window)) return [];
     const allowed = new Set(known.flatMap(({ prewarm }) => recordOf(prewarm)).flatMap((r) => [r.resolved, ...plainOf(r)]));
-    const sources = new Set(known.flatMap(({ prewarm }) => recordOf(prewarm)).map((r) => r.source));
-    // What nobody recorded (the template was changed while the controller was dead) comes as it is written.
+    // What nobody recorded comes as it is written: the template was changed while the controller was dead, or a moment ago, and the
+    // record that the webhook gave was still that of the image before.
+    const isListed = (image: string): boolean => coversWindow(known.filter(lists(image)), window);
     return imagesOf(born.object)
-      .filter((image) => !allowed.has(image) && (sources.has(image) || digestOf(image) !== undefined))
+      .filter((image) => !allowed.has(image) && (isListed(image) || digestOf(image) !== undefined))
       .map((image) => ({
         promise: 'P3' as const,
         at: born.at,
@@ -75,6 +77,11 @@ function strangers(records: readonly Stood[], members: readonly Life[], lagMs: n
       }));
   });
 }
+
+const lists =
+  (image: string) =>
+  ({ prewarm }: Stood): boolean =>
+    recordOf(prewarm).some((r) => r.source === image);
 
 /** Whether some record stood at every moment. */
 function coversWindow(records: readonly Stood[], { from, to }: { from: number; to: number }): boolean {

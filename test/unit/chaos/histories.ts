@@ -20,22 +20,25 @@ export interface PrewarmDraft {
   warm?: number;
   pin?: string;
   gang?: string;
+  /** Whose tag v1 the gang runs. */
+  repository?: string;
 }
 
-export function prewarm({ uid = 'p1', digest: n, is = {}, warm = 0, pin, gang = GANG }: PrewarmDraft): Raw {
-  const image = n === undefined ? {} : { resolved: `r/a@${digest(n)}`, digest: digest(n) };
+export function prewarm({ uid = 'p1', digest: n, is = {}, warm = 0, pin, gang = GANG, repository = 'r/a' }: PrewarmDraft): Raw {
+  const source = `${repository}:v1`;
+  const image = n === undefined ? {} : { resolved: `${repository}@${digest(n)}`, digest: digest(n) };
   return raw({
     kind: 'ImagePrewarm',
     metadata: { namespace: 'team', name: 'p', uid },
     spec: {
       gangRef: { uid: gang },
-      targets: [{ name: 'main', images: [{ reference: 'r/a:v1' }], nodes: { count: 2 } }],
+      targets: [{ name: 'main', images: [{ reference: source }], nodes: { count: 2 } }],
       ...(pin === undefined ? {} : { pin }),
     },
     status: {
       nodes: { desired: 2, warm },
       conditions: Object.entries(is).map(([type, reason]) => ({ type, status: 'True', reason })),
-      targets: [{ name: 'main', images: [{ source: 'r/a:v1', ...image }] }],
+      targets: [{ name: 'main', images: [{ source, ...image }] }],
     },
   });
 }
@@ -43,8 +46,8 @@ export function prewarm({ uid = 'p1', digest: n, is = {}, warm = 0, pin, gang = 
 const ownedByJob = [{ kind: 'Job', name: 'j', uid: GANG, controller: true }];
 
 /** A member of the gang; without a digest it runs what its template says. */
-export function member(name: string, n?: number): Raw {
-  const image = n === undefined ? 'r/a:v1' : `r/a@${digest(n)}`;
+export function member(name: string, n?: number, repository = 'r/a'): Raw {
+  const image = n === undefined ? `${repository}:v1` : `${repository}@${digest(n)}`;
   return raw({
     kind: 'Pod',
     metadata: { namespace: 'team', name, uid: name, ownerReferences: ownedByJob },

@@ -54,6 +54,20 @@ describe('the checker of P3 tells of', () => {
       [added(0, prewarm({ digest: 1 })), added(10_000, member('a'))],
       `runs r/a:v1, recorded was r/a@${digest(1)}`,
     ],
+    [
+      'a member that came by its tag when its image, edited before, had been recorded for longer than a copy lags',
+      [
+        added(0, prewarm({ digest: 1 })),
+        modified(8_900, prewarm({ repository: 'r/b', digest: 2 })),
+        added(10_000, member('a', undefined, 'r/b')),
+      ],
+      `runs r/b:v1, recorded was r/b@${digest(2)}`,
+    ],
+    [
+      'a member that came by its tag while two records that followed each other listed it',
+      [added(0, prewarm({ digest: 1 })), modified(9_500, prewarm({ digest: 1, is: RELEASED })), added(10_000, member('a'))],
+      `runs r/a:v1, recorded was r/a@${digest(1)}`,
+    ],
   ])('%s', (_what, history, message) => {
     expect(told(history)).toEqual([message]);
   });
@@ -68,6 +82,14 @@ describe('the checker of P3 lets pass', () => {
     [
       'a member that got the record of a moment before',
       [added(0, prewarm({ digest: 1 })), modified(9_500, prewarm({ digest: 2 })), added(10_000, member('a', 1))],
+    ],
+    [
+      'a member that came by its tag when its image was edited and recorded a moment before',
+      [
+        added(0, prewarm({ digest: 1 })),
+        modified(9_500, prewarm({ repository: 'r/b', digest: 2 })),
+        added(10_000, member('a', undefined, 'r/b')),
+      ],
     ],
     ['a member that came while nothing was recorded', [added(0, prewarm({})), added(10_000, member('a'))]],
     [
