@@ -21,7 +21,7 @@ function cluster() {
   const truths = { images: [], pulls: [] as World['pulls'], silences: [] };
   const world: World = { timeline, store, random, registry, ...truths, byHand, note: () => undefined };
   const machines = NAMES.map((name) => [name, new Machine(name, world)] as const);
-  new NodeController(world, new Map(machines));
+  const nodes = new NodeController(world, new Map(machines));
   for (const [, machine] of machines) machine.join();
   scheduler(world);
   daemonSets(world);
@@ -43,7 +43,7 @@ function cluster() {
     write(names);
     byHand.nodes.set(uid, new Set([added]));
   };
-  return { registry, write, writeByHand, run, begun };
+  return { registry, machines: new Map(machines), nodes, write, writeByHand, run, begun };
 }
 
 test('a node that a person writes into a set is pulled by a person, also where Harbinger keeps it; others are granted', async () => {
@@ -72,6 +72,38 @@ test('a node that was taken out before its Pod came is granted when the planner 
   write(['b']);
   await run(60);
   expect(begun()).toEqual([['b', 'planner']]);
+});
+
+test.each([
+  { case: 'stays in the set', taken: false, by: 'person' },
+  { case: 'is taken out before it comes back', taken: true, by: 'planner' },
+])('a node that a person writes into a set while it is away, and that $case, is pulled by a $by', async ({ taken, by }) => {
+  const { nodes, write, writeByHand, run, begun } = cluster();
+  await run(60);
+  nodes.lose('b', { goesAfterMs: 1_000, backAfterMs: 30_000 });
+  await run(10);
+  writeByHand(['b'], 'b');
+  await run(10);
+  if (taken) write([]);
+  await run(60);
+  write(['b']);
+  await run(60);
+  expect(begun()).toEqual([['b', by]]);
+});
+
+test('a node that a person writes back into a set while its Pod still ends is pulled by a person', async () => {
+  const { machines, write, writeByHand, run, begun } = cluster();
+  await run(60);
+  machines.get('b')?.silence();
+  write(['b']);
+  await run(10);
+  write([]);
+  await run(10);
+  writeByHand(['b'], 'b');
+  await run(10);
+  machines.get('b')?.speak();
+  await run(60);
+  expect(begun()).toEqual([['b', 'person']]);
 });
 
 test('a kubelet begins by itself what failed before', async () => {

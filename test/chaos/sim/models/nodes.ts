@@ -116,12 +116,18 @@ export function daemonSets(world: World): void {
       for (const name of wanted) {
         if (covered.has(name)) continue;
         const { uid = '' } = world.store.create(RESOURCE.pods, podOf(set, name)).metadata;
-        if (byHand?.has(name) === true) world.byHand.pods.add(uid);
+        if (byHand?.delete(name) === true) world.byHand.pods.add(uid);
       }
-      // Each has its Pod now or was taken out in time; whatever comes later is another's doing.
-      byHand?.clear();
+      if (byHand !== undefined) forgetTaken(byHand, { set, alive, wanted });
     }
   });
+}
+
+/** Where a node is away, or its last Pod still ends, the Pod that a person asked for comes later; elsewhere any later one is another's doing. */
+function forgetTaken(byHand: Set<string>, { set, alive, wanted }: { set: Raw; alive: Raw[]; wanted: ReadonlySet<string> }): void {
+  const named = new Set(nodesOf(set));
+  const served = new Set(alive.map(namedNode).filter((name = '') => wanted.has(name)));
+  for (const name of byHand) if (!named.has(name) || served.has(name)) byHand.delete(name);
 }
 
 export function nodesOf(set: Raw): string[] {
