@@ -56,7 +56,7 @@ test-formats: build ## Images of real converters on nodes that load them lazily;
 verify: build ## What has to pass before a push: generated files, lint, types, unit
 	@$(RUN) tools/verify.ts all
 
-test: build ## All tests: unit, integration, nodes; the last line is the sum
+test: build ## All tests but chaos-real and test-retain; the last line is the sum
 	@$(RUN) tools/test.ts
 
 cases: deps ## Does every required case stand in one test that passed in the last run?

@@ -15,6 +15,8 @@ export interface Suite {
   inBand: boolean;
   /** Runs a cluster: the tools are built first, outside the time of the suite. */
   cluster: 'none' | 'control-plane' | 'real-nodes' | 'lazy-nodes';
+  /** Runs only when it is asked for by name: another ten minutes would not fit into a run of all. */
+  onDemand?: true;
 }
 
 /** All suites, in this order; the sum counts each of them, so a suite cannot get lost. */
@@ -23,7 +25,7 @@ export const SUITES: readonly Suite[] = [
   { name: 'chaos-sim', limitMinutes: 12, inBand: true, cluster: 'none' },
   { name: 'integration', limitMinutes: 55, inBand: true, cluster: 'control-plane' },
   { name: 'nodes', limitMinutes: 30, inBand: true, cluster: 'real-nodes' },
-  { name: 'chaos-real', limitMinutes: 12, inBand: true, cluster: 'control-plane' },
+  { name: 'chaos-real', limitMinutes: 20, inBand: true, cluster: 'control-plane', onDemand: true },
   { name: 'formats', limitMinutes: 15, inBand: true, cluster: 'lazy-nodes' },
 ];
 

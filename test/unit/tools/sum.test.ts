@@ -37,6 +37,10 @@ describe('suites', () => {
     expect(SUITES.map((s) => s.name)).toEqual(['unit', 'chaos-sim', 'integration', 'nodes', 'chaos-real', 'formats']);
   });
 
+  test('are all run together but for those that have to be asked for', () => {
+    expect(SUITES.filter((s) => s.onDemand === true).map((s) => s.name)).toEqual(['chaos-real']);
+  });
+
   test.each<[string, Machine, string[]]>([
     ['a machine that lacks nothing runs all', {}, []],
     ['without root, real nodes are left out', { realNodes: 'root: uid 1000' }, ['nodes', 'formats']],
