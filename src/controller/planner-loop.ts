@@ -20,6 +20,7 @@ import type { GangViews } from './gang-views.js';
 import { tellGreedy } from './greedy-pullers.js';
 import type { Guard } from './guard.js';
 import type { PrewarmMetrics } from './metrics.js';
+import { OwnerlessPods } from './ownerless-pods.js';
 import type { PrewarmPlan } from './planning.js';
 import { planAll } from './planning.js';
 import type { ReadRejection } from './puller-rejections.js';
@@ -59,6 +60,7 @@ export class PlannerLoop {
   #lastMs = 0;
   readonly #written: WrittenSets;
   readonly #world: PullerWorld;
+  readonly #ownerless: OwnerlessPods;
 
   constructor(options: PlannerLoopOptions) {
     this.#options = options;
@@ -66,6 +68,7 @@ export class PlannerLoop {
     const { caches, config, clock, monotonic, namespace, readRejection } = options;
     const now = (): number => clock.now();
     this.#written = new WrittenSets(monotonic);
+    this.#ownerless = new OwnerlessPods(monotonic);
     caches.sets.onChange((key, set) => {
       if (set === undefined) this.#written.gone(key);
     });
@@ -118,7 +121,9 @@ export class PlannerLoop {
       altered: (set: PullerSet) => this.#engine.altered(set),
       idle: (hash: string) => isIdle(world, hash),
     };
-    const after = await this.#engine.run(engineSteps(grants, this.#sets(), options), now);
+    const sets = this.#sets();
+    const ownerless = this.#ownerless.look(caches.pods.list(), sets);
+    const after = await this.#engine.run(engineSteps(grants, sets, { ...options, ownerless }), now);
     // What was refused just now was planned as if it could be had, and must not be told so.
     const refused = this.#engine.refused(now);
     this.#publish(

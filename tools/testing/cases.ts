@@ -19,7 +19,7 @@ const jestReport = z.object({
 });
 
 /** Suites whose tests carry ids of cases. All of them have to run before anything can be said to be missing. */
-export const CASE_SUITES = ['unit', 'integration'] as const;
+export const CASE_SUITES = ['unit', 'integration', 'nodes'] as const;
 
 /** All tests of a report; undefined if it is none. */
 export function testsOf(report: unknown): TestResult[] | undefined {

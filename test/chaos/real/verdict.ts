@@ -21,7 +21,7 @@ const TAKEN_BACK_MS = { disk: 8_000, shown: 8_000 } as const;
 
 export interface Verdict {
   violations: Violation[];
-  /** Pods that came as their template says, because the API server got no answer from a webhook in time. */
+  /** Pods that came as their template says, because no webhook answered in time or all of them were told to change nothing. */
   failedOpen: number;
   releases: Record<string, number>;
   changes: number;
@@ -38,7 +38,7 @@ export function judge(seen: readonly Seen[], audit: AuditLog, since: number): Ve
   const open = failOpens(audit, since);
   const pulls = pullTruths(seen);
   const unlike = uniformGangs(history, { lagMs: LAG_MS });
-  const strangers = unlike.filter((v) => !cameUnread(v, history, open));
+  const strangers = unlike.filter((v) => !cameUnread(v, history, [...open, ...switchedOff(seen)]));
   return {
     violations: [
       ...strangers,
@@ -77,7 +77,17 @@ function failOpens(audit: AuditLog, since: number): { from: number; to: number }
     .map((e) => ({ from: e.at, to: e.endedAt + 2_000 }));
 }
 
-/** A Pod that no webhook has read, made at a moment at which the API server says so. */
+/** Times at which webhooks were told to change nothing, until each has read that it is over. */
+function switchedOff(seen: readonly Seen[]): { from: number; to: number }[] {
+  const notes = seen.flatMap((s) => (s.what === 'note' ? [s] : []));
+  return notes.flatMap((note) => {
+    const what = /^\d+ mode-\w+: (mode \w+)$/.exec(note.text)?.[1];
+    const healed = notes.find((n) => n.at >= note.at && n.text === `healed: ${what ?? ''}`);
+    return what === undefined ? [] : [{ from: note.at, to: (healed?.at ?? Number.POSITIVE_INFINITY) + LAG_MS }];
+  });
+}
+
+/** A Pod that no webhook has read, made at a moment at which that is to be expected. */
 function cameUnread(
   { at, object }: Violation,
   history: readonly Change[],

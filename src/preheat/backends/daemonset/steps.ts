@@ -31,6 +31,8 @@ export interface StepOptions extends ManifestOptions {
   altered?: (set: PullerSet) => Altered | undefined;
   /** ImagePrewarms that want a puller of a tenant, by hash. */
   owners?: ReadonlyMap<string, readonly OwnerReference[]>;
+  /** Pullers, `namespace/hash`, that have Pods of a set that is gone: none is made under its name until those are on their way out. */
+  ownerless?: ReadonlySet<string>;
 }
 
 /**
@@ -64,6 +66,7 @@ function placeOf({ tenant }: Puller, options: StepOptions): string {
 
 function stepFor(puller: Puller, { index, nodes, set }: Shard, asked: StepOptions): EngineStep | undefined {
   if (set?.deleting === true) return undefined;
+  if (set === undefined && asked.ownerless?.has(`${placeOf(puller, asked)}/${puller.hash}`) === true) return undefined;
   const options = withMethodOf(set, asked);
   if (set !== undefined && needsNewPods(puller, set, options)) return { do: 'delete', set };
   const owners = ownersOf(puller, options);
