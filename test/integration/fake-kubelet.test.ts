@@ -192,14 +192,16 @@ describe('the fake kubelet', () => {
       await ready('True');
     }, 30_000);
 
-    test('comes back as a new machine without images after its Node was deleted', async () => {
+    test('comes back as a new machine without images after its Node was deleted, and runs what is bound to its name', async () => {
       const before = await cluster.fakeNodes.images('fake-3');
       expect(before.length).toBeGreaterThan(0);
       await cluster.client.delete('v1/Node', 'fake-3');
       await cluster.client.untilGone('v1/Node', 'fake-3');
+      await run('bound-before', 'fake-3', { image: await push_('bound-before', 0.001) });
       await cluster.client.create({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'fake-3' }, spec: {} });
       await cluster.untilNodesReady(3);
-      expect(await cluster.fakeNodes.images('fake-3')).toEqual([]);
+      await untilRunning('bound-before');
+      expect(await cluster.fakeNodes.images('fake-3')).toEqual([expect.stringMatching(/bound-before@/), expect.anything()]);
     }, 30_000);
   });
 });

@@ -81,11 +81,22 @@ export class FakeNode {
     if (isNew) {
       this.store.drop();
       this.#registered = true;
+      this.#takeOver();
     }
     if (isNew || JSON.stringify(this.#knobs) !== before) this.#reportSoon();
   }
 
+  /** A kubelet that starts runs whatever is bound to its name; the watch tells of those Pods again only when they change. */
+  #takeOver(): void {
+    void this.#persist(async () => {
+      for (const pod of await this.#client.list('v1/Pod', { fieldSelector: `spec.nodeName=${this.name}` })) this.onPod(pod);
+      return undefined;
+    });
+  }
+
   onPod(pod: Raw): void {
+    // Nobody runs it; the next machine of this name will.
+    if (!this.#registered) return;
     const running = this.#pods.get(pod.metadata.uid);
     if (running) return running.update(pod);
     // One that had ended before this program saw it needs nothing, unless it is to be removed.
