@@ -17,7 +17,7 @@ const suite = (name, extra = {}) => ({
 
 export default {
   projects: [
-    suite('unit'),
+    suite('unit', { setupFiles: ['<rootDir>/test/unit/random.mjs'] }),
     suite('integration'),
     suite('nodes'),
     suite('formats'),

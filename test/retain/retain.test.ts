@@ -35,7 +35,7 @@ describe('images that are retained on real nodes', () => {
   beforeAll(async () => {
     const packages = await ensurePackages((line) => console.log(line));
     if (!packages.ok) throw new Error(`real nodes cannot run here: ${packages.why}`);
-    const kubelet = { imageMaximumGCAge: '60s', imageMinimumGCAge: '0s' };
+    const kubelet = { imageMaximumGCAge: '60s', imageMinimumGCAge: '1s' };
     cluster = await Cluster.start({
       name: 'nodes-retain',
       kueue: true,
