@@ -103,6 +103,10 @@ async function warmWhileQueued(stage: Stage, job: string): Promise<Warmed> {
   };
 }
 
+/** The check of each Workload: what it says while the gang waits is what users see of Harbinger in Kueue. */
+const CHECK_COLUMNS =
+  'custom-columns=NAME:.metadata.name,CHECK:.status.admissionChecks[0].state,MESSAGE:.status.admissionChecks[0].message';
+
 /** Moves a bar with the bytes that the link has carried, since the API has no progress below a whole image; kubectl is shown halfway. */
 function followProgress(stage: Stage, job: string): { stop: () => Promise<void> } {
   const expected = stage.settings.imageBytes * stage.settings.nodeCount;
@@ -117,6 +121,7 @@ function followProgress(stage: Stage, job: string): { stop: () => Promise<void> 
       if (!shown && share > 0.4) {
         shown = true;
         await show(stage, ['get', 'ipw', '-n', NAMESPACE, '-o', 'wide']);
+        await show(stage, ['get', 'workloads', '-n', NAMESPACE, '-o', CHECK_COLUMNS]);
       }
       stage.narrator.progress(share, `${megabytes(bytes)} over the link, nodes warm ${warm}`);
       await new Promise((next) => setTimeout(next, 250));

@@ -81,7 +81,7 @@ export class Driver {
     const pullers = { namespace: SYSTEM, labelSelector: PULLER };
     return {
       'create-held': (pick) => this.#create(pick, { optedIn: true, hold: '20s' }),
-      'create-short-hold': (pick) => this.#create(pick, { optedIn: true, hold: '3s' }),
+      'create-short-hold': (pick) => this.#create(pick, { optedIn: true, hold: '1s' }),
       'create-unheld': (pick) => this.#create(pick, { optedIn: true }),
       'create-not-opted-in': (pick) => this.#create(pick, { optedIn: false }),
       preempt: (pick) => this.#preempt(pick),
