@@ -24,16 +24,16 @@ import type { PodUse } from '../placement/usage.js';
 import { NodeUsage } from '../placement/usage.js';
 import type { PullerPod } from '../preheat/evidence.js';
 import type { PullerSet } from '../preheat/world.js';
-import type { FlavorView, WorkloadView } from './gang-sources/kueue.js';
-import { flavorsOfQueue, projectFlavor, projectWorkload } from './gang-sources/kueue.js';
-import { PodUsages } from './pod-usage.js';
-import { Owners } from './gang-sources/owners.js';
+import type { FlavorView, WorkloadView } from './gangs/sources/kueue.js';
+import { flavorsOfQueue, projectFlavor, projectWorkload } from './gangs/sources/kueue.js';
+import { PodUsages } from './nodes/pod-usage.js';
+import { Owners } from './gangs/sources/owners.js';
 import type { PolicyView } from './policies.js';
 import { projectPolicy } from './policies.js';
-import type { Told } from './puller-rejections.js';
-import { told } from './puller-rejections.js';
-import type { AcceleratedPod } from './variant-failures.js';
-import { projectAccelerated } from './variant-failures.js';
+import type { Told } from './pullers/rejections.js';
+import { told } from './pullers/rejections.js';
+import type { AcceleratedPod } from './images/variant-failures.js';
+import { projectAccelerated } from './images/variant-failures.js';
 
 export interface NamespaceView {
   name: string;

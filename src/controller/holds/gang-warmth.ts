@@ -1,8 +1,8 @@
 import { keyOf } from '../../api/object.js';
 import type { Gang } from '../../gangs/shape.js';
-import type { GangViews } from '../gang-views.js';
-import type { Guard } from '../guard.js';
-import type { PlannerLoop } from '../planner-loop.js';
+import type { GangViews } from '../gangs/views.js';
+import type { Guard } from '../gangs/guard.js';
+import type { PlannerLoop } from '../pullers/planner-loop.js';
 import { slowestOf } from '../prewarm/readiness.js';
 import type { Warmth } from './decide.js';
 import { isSeen, refusedWarmth, warmthOf } from './warmth.js';

@@ -4,7 +4,7 @@ import { heldChecks } from '../../gangs/hold.js';
 import type { Clock, Timer } from '../../observe/clock.js';
 import type { Metrics } from '../../observe/metrics.js';
 import type { Caches } from '../caches.js';
-import type { WorkloadView } from '../gang-sources/kueue.js';
+import type { WorkloadView } from '../gangs/sources/kueue.js';
 import { gpusOf } from './held-gpus.js';
 
 /** By what a gang is held: a check with quota reserved, or a gate without. */

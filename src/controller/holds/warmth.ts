@@ -1,7 +1,7 @@
 import type { ImagePrewarm } from '../../api/kinds/index.js';
 import { present, time } from '../../api/json.js';
-import type { PrewarmPlan } from '../planning.js';
-import { signatureOf } from '../planning.js';
+import type { PrewarmPlan } from '../pullers/planning.js';
+import { signatureOf } from '../pullers/planning.js';
 import type { Warmth } from './decide.js';
 
 /**

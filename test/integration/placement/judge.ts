@@ -1,6 +1,6 @@
 import type { KubeObject } from '../../../src/api/object.js';
 import { podRequests } from '../../../src/api/pod-requests.js';
-import { decideGang } from '../../../src/controller/decide-gang.js';
+import { decideGang } from '../../../src/controller/gangs/decide.js';
 import type { Candidates } from '../../../src/placement/candidates.js';
 import { candidates } from '../../../src/placement/candidates.js';
 import type { RuntimeClassFacts } from '../../../src/placement/capability.js';

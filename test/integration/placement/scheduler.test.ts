@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { KubeObject } from '../../../src/api/object.js';
 import { podRequests } from '../../../src/api/pod-requests.js';
-import { PodUsages } from '../../../src/controller/pod-usage.js';
+import { PodUsages } from '../../../src/controller/nodes/pod-usage.js';
 import type { Candidates } from '../../../src/placement/candidates.js';
 import type { NodeFacts } from '../../../src/placement/node-facts.js';
 import { nodeFacts } from '../../../src/placement/node-facts.js';

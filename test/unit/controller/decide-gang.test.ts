@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import type { GangSnapshot } from '../../../src/controller/decide-gang.js';
-import { decideGang, prewarmName } from '../../../src/controller/decide-gang.js';
-import type { FlavorView } from '../../../src/controller/gang-sources/kueue.js';
-import { projectFlavor, projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
+import type { GangSnapshot } from '../../../src/controller/gangs/decide.js';
+import { decideGang, prewarmName } from '../../../src/controller/gangs/decide.js';
+import type { FlavorView } from '../../../src/controller/gangs/sources/kueue.js';
+import { projectFlavor, projectWorkload } from '../../../src/controller/gangs/sources/kueue.js';
 import type { ImagePrewarmSpec } from '../../../src/api/kinds/image-prewarm.js';
 
 const workload = (change: { spec?: object; status?: object; metadata?: object } = {}) => ({

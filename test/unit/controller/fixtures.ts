@@ -1,8 +1,8 @@
 import type { FailureReason } from '../../../src/api/reasons.js';
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import type { ImagePrewarmSpec, ImagePrewarmStatus } from '../../../src/api/kinds/image-prewarm.js';
-import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
-import type { GangCredentialsPort } from '../../../src/controller/gang-credentials.js';
+import { projectWorkload } from '../../../src/controller/gangs/sources/kueue.js';
+import type { GangCredentialsPort } from '../../../src/controller/gangs/credentials.js';
 import type { DecideContext } from '../../../src/controller/prewarm/decide.js';
 import type { GangView, Lookup, PrewarmSnapshot } from '../../../src/controller/prewarm/snapshot.js';
 import type { GangState } from '../../../src/gangs/shape.js';

@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import type { ImagePrewarmSpec } from '../../../src/api/kinds/image-prewarm.js';
-import type { GangSnapshot } from '../../../src/controller/decide-gang.js';
-import { decideGang, leftOut } from '../../../src/controller/decide-gang.js';
-import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
-import { planAll } from '../../../src/controller/planning.js';
+import type { GangSnapshot } from '../../../src/controller/gangs/decide.js';
+import { decideGang, leftOut } from '../../../src/controller/gangs/decide.js';
+import { projectWorkload } from '../../../src/controller/gangs/sources/kueue.js';
+import { planAll } from '../../../src/controller/pullers/planning.js';
 import { harbingerConfig } from '../../../src/config/schema.js';
 import { nodeFacts } from '../../../src/placement/node-facts.js';
 import { gang as gangView, lookup, prewarm, snapshot as prewarmSnapshot, context, condition, T0 } from './fixtures.js';

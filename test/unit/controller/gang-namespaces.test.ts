@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import type { KubeObject } from '../../../src/api/object.js';
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import { Caches } from '../../../src/controller/caches.js';
-import { GangViews } from '../../../src/controller/gang-views.js';
+import { GangViews } from '../../../src/controller/gangs/views.js';
 import type { Page, WatchPort } from '../../../src/kube/client.js';
 import type { Resource } from '../../../src/kube/resources.js';
 import { Metrics } from '../../../src/observe/metrics.js';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Json } from '../../../src/api/json.js';
-import { affinityOf } from '../../../src/controller/gang-nodes.js';
+import { affinityOf } from '../../../src/controller/gangs/nodes.js';
 
 const has = (key: string): Json => ({ matchExpressions: [{ key, operator: 'Exists' }] });
 const POOL = { key: 'pool', operator: 'In', values: ['a'] };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KubeObject } from '../../../src/api/object.js';
-import { Owners, projectOwner } from '../../../src/controller/gang-sources/owners.js';
+import { Owners, projectOwner } from '../../../src/controller/gangs/sources/owners.js';
 import { jobKind } from '../../../src/gangs/kinds.js';
 import type { Page, WatchPort } from '../../../src/kube/client.js';
 import { KubeError } from '../../../src/kube/errors.js';

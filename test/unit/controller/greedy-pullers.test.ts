@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { Caches } from '../../../src/controller/caches.js';
-import { tellGreedy } from '../../../src/controller/greedy-pullers.js';
+import { tellGreedy } from '../../../src/controller/pullers/greedy.js';
 import { pullerManifest } from '../../../src/preheat/backends/daemonset/manifest.js';
 import { projectPullerPod, projectPullerSet } from '../../../src/preheat/backends/daemonset/project.js';
 import type { PullerPod } from '../../../src/preheat/evidence.js';

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import { Guard } from '../../../src/controller/guard.js';
+import { Guard } from '../../../src/controller/gangs/guard.js';
 import { KubeError } from '../../../src/kube/errors.js';
 
 const OLD = { key: 'team/w', resourceVersion: '7' };

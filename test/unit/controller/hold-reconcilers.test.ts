@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { defaultConfig } from '../../../src/config/load.js';
 import type { Action } from '../../../src/controller/actions.js';
-import type { WorkloadView } from '../../../src/controller/gang-sources/kueue.js';
-import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
-import { Guard } from '../../../src/controller/guard.js';
+import type { WorkloadView } from '../../../src/controller/gangs/sources/kueue.js';
+import { projectWorkload } from '../../../src/controller/gangs/sources/kueue.js';
+import { Guard } from '../../../src/controller/gangs/guard.js';
 import type { Warmth } from '../../../src/controller/holds/decide.js';
 import type { GatedJobsOptions } from '../../../src/controller/holds/gated-jobs.js';
 import { GatedJobsReconciler } from '../../../src/controller/holds/gated-jobs.js';

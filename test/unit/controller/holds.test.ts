@@ -4,8 +4,8 @@ import type { CheckSnapshot, Warmth } from '../../../src/controller/holds/decide
 import { decideCheck, progressMessage } from '../../../src/controller/holds/decide.js';
 import { activeCondition, parametersOf } from '../../../src/controller/holds/parameters.js';
 import { isSeen, warmthOf } from '../../../src/controller/holds/warmth.js';
-import type { PrewarmPlan } from '../../../src/controller/planning.js';
-import { signatureOf } from '../../../src/controller/planning.js';
+import type { PrewarmPlan } from '../../../src/controller/pullers/planning.js';
+import { signatureOf } from '../../../src/controller/pullers/planning.js';
 import type { HoldView } from '../../../src/gangs/hold.js';
 import { conditionOf, prewarm, T0 } from './fixtures.js';
 

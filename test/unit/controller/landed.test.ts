@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import type { HarbingerConfig } from '../../../src/config/schema.js';
 import { defaultConfig } from '../../../src/config/load.js';
-import { GangPods } from '../../../src/controller/landed.js';
+import { GangPods } from '../../../src/controller/nodes/landed.js';
 import type { EventInput } from '../../../src/kube/events.js';
 import type { ChangeHandler } from '../../../src/kube/reflector.js';
 import { Metrics } from '../../../src/observe/metrics.js';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { ImagePrewarmSpec, ImagePrewarmStatus } from '../../../src/api/kinds/image-prewarm.js';
-import { currentWorkload } from '../../../src/controller/gang-views.js';
-import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
+import { currentWorkload } from '../../../src/controller/gangs/views.js';
+import { projectWorkload } from '../../../src/controller/gangs/sources/kueue.js';
 import type { LifecycleInput } from '../../../src/controller/prewarm/lifecycle.js';
 import { lifecycle } from '../../../src/controller/prewarm/lifecycle.js';
 import { conditionOf, gang, GANG_REF, iso, prewarm, T0 } from './fixtures.js';

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import type { PrewarmTarget } from '../../../src/api/kinds/image-prewarm.js';
-import { Lookups } from '../../../src/controller/lookups.js';
+import { Lookups } from '../../../src/controller/images/lookups.js';
 import type { NodeClasses } from '../../../src/placement/node-classes.js';
 import type { Reference } from '../../../src/images/reference.js';
 import { RegistryError } from '../../../src/images/registry-port.js';
 import type { LookupOptions } from '../../../src/images/registry-port.js';
-import { landingOfSource } from '../../../src/controller/target-landing.js';
+import { landingOfSource } from '../../../src/controller/nodes/target-landing.js';
 import type { RuntimeClassFacts } from '../../../src/placement/capability.js';
 import { FakeClock } from '../kube/fake-clock.js';
 import { bodyDigest, indexBody, manifestBody, MemoryRegistry } from '../images/support.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { COLLECTED_WITHIN_MS, OwnerlessPods } from '../../../src/controller/ownerless-pods.js';
+import { COLLECTED_WITHIN_MS, OwnerlessPods } from '../../../src/controller/pullers/ownerless-pods.js';
 import { pullerManifest } from '../../../src/preheat/backends/daemonset/manifest.js';
 import { projectPullerSet } from '../../../src/preheat/backends/daemonset/project.js';
 import { engineSteps } from '../../../src/preheat/backends/daemonset/steps.js';

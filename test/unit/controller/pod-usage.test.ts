@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { RawObject } from '../../../src/kube/reflector.js';
-import { PodUsages } from '../../../src/controller/pod-usage.js';
+import { PodUsages } from '../../../src/controller/nodes/pod-usage.js';
 
 const raw = (change: { metadata?: object; spec?: object; status?: object } = {}): RawObject => ({
   apiVersion: 'v1',

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { defaultConfig } from '../../../src/config/load.js';
 import type { Action } from '../../../src/controller/actions.js';
-import type { WorkloadView } from '../../../src/controller/gang-sources/kueue.js';
-import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
-import type { LookupUse, Lookups } from '../../../src/controller/lookups.js';
-import { Guard } from '../../../src/controller/guard.js';
-import { signatureOf } from '../../../src/controller/planning.js';
+import type { WorkloadView } from '../../../src/controller/gangs/sources/kueue.js';
+import { projectWorkload } from '../../../src/controller/gangs/sources/kueue.js';
+import type { LookupUse, Lookups } from '../../../src/controller/images/lookups.js';
+import { Guard } from '../../../src/controller/gangs/guard.js';
+import { signatureOf } from '../../../src/controller/pullers/planning.js';
 import type { Lifecycle } from '../../../src/controller/prewarm/lifecycle.js';
 import type { PrewarmReconcilerOptions } from '../../../src/controller/prewarm/reconciler.js';
 import { PrewarmReconciler } from '../../../src/controller/prewarm/reconciler.js';

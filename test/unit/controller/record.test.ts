@@ -5,7 +5,7 @@ import { decidePrewarm } from '../../../src/controller/prewarm/decide.js';
 import { overdue } from '../../../src/controller/prewarm/lifecycle.js';
 import { isFrozen, lookupsNeeded } from '../../../src/controller/prewarm/record.js';
 import type { GangView, PrewarmSnapshot } from '../../../src/controller/prewarm/snapshot.js';
-import { projectWorkload } from '../../../src/controller/gang-sources/kueue.js';
+import { projectWorkload } from '../../../src/controller/gangs/sources/kueue.js';
 import type { GangState } from '../../../src/gangs/shape.js';
 import {
   condition,

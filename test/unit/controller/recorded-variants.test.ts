@@ -1,12 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import type { PrewarmTarget } from '../../../src/api/kinds/image-prewarm.js';
-import { Lookups } from '../../../src/controller/lookups.js';
+import { Lookups } from '../../../src/controller/images/lookups.js';
 import { decidePrewarm } from '../../../src/controller/prewarm/decide.js';
 import type { PrewarmDecision } from '../../../src/controller/prewarm/decide.js';
 import { lookupsNeeded } from '../../../src/controller/prewarm/record.js';
 import type { GangView, PrewarmSnapshot } from '../../../src/controller/prewarm/snapshot.js';
-import { RecordedVariants } from '../../../src/controller/recorded-variants.js';
+import { RecordedVariants } from '../../../src/controller/images/recorded-variants.js';
 import { RegistryError } from '../../../src/images/registry-port.js';
 import type { LookupOptions } from '../../../src/images/registry-port.js';
 import type { Reference } from '../../../src/images/reference.js';

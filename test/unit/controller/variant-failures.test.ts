@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { projectAccelerated, QUARANTINE_MS, VariantFailures } from '../../../src/controller/variant-failures.js';
+import { projectAccelerated, QUARANTINE_MS, VariantFailures } from '../../../src/controller/images/variant-failures.js';
 import type { RawObject } from '../../../src/kube/reflector.js';
 import { Metrics } from '../../../src/observe/metrics.js';
 import { variantKey } from '../../../src/placement/quarantine.js';

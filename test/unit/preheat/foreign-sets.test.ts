@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import type { Caches, RejectionView } from '../../../src/controller/caches.js';
-import { PullerWorld } from '../../../src/controller/puller-world.js';
+import { PullerWorld } from '../../../src/controller/pullers/world.js';
 import { candidates } from '../../../src/placement/candidates.js';
 import { pullerManifest } from '../../../src/preheat/backends/daemonset/manifest.js';
 import { projectPullerSet } from '../../../src/preheat/backends/daemonset/project.js';

@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { Caches } from '../../../src/controller/caches.js';
-import { PullerWorld } from '../../../src/controller/puller-world.js';
-import { WrittenSets } from '../../../src/controller/written-sets.js';
+import { PullerWorld } from '../../../src/controller/pullers/world.js';
+import { WrittenSets } from '../../../src/controller/pullers/written-sets.js';
 import { candidates } from '../../../src/placement/candidates.js';
 import type { NodeFacts } from '../../../src/placement/node-facts.js';
 import { projectPullerSet } from '../../../src/preheat/backends/daemonset/project.js';

@@ -65,8 +65,7 @@ function placeOf({ tenant }: Puller, options: StepOptions): string {
 }
 
 function stepFor(puller: Puller, { index, nodes, set }: Shard, asked: StepOptions): EngineStep | undefined {
-  if (set?.deleting === true) return undefined;
-  if (set === undefined && asked.ownerless?.has(`${placeOf(puller, asked)}/${puller.hash}`) === true) return undefined;
+  if (mustGoFirst(set, puller, asked)) return undefined;
   const options = withMethodOf(set, asked);
   if (set !== undefined && needsNewPods(puller, set, options)) return { do: 'delete', set };
   const owners = ownersOf(puller, options);
@@ -77,6 +76,11 @@ function stepFor(puller: Puller, { index, nodes, set }: Shard, asked: StepOption
   // In a tenant's namespace a set of this name that is not the one we know must not be taken over.
   if (set !== undefined && puller.tenant !== undefined) object.metadata.uid = set.uid;
   return { do: set === undefined ? 'create' : 'update', hash: puller.hash, object, image: puller.image, nodes: nodes.size };
+}
+
+/** Whether the set, or what one before it has left, is on its way out: nothing is made under the name until then. */
+function mustGoFirst(set: PullerSet | undefined, puller: Puller, asked: StepOptions): boolean {
+  return set === undefined ? asked.ownerless?.has(`${placeOf(puller, asked)}/${puller.hash}`) === true : set.deleting;
 }
 
 /** Which method Auto means is learnt anew after a restart, and must not be learnt from a set whose copies are warm. */

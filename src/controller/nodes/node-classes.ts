@@ -1,19 +1,19 @@
-import type { HarbingerConfig } from '../config/schema.js';
-import { isNotFound } from '../kube/errors.js';
-import type { KubePort } from '../kube/port.js';
-import { RESOURCE } from '../kube/resources.js';
-import type { Result } from '../kube/work-queue.js';
-import type { Clock } from '../observe/clock.js';
-import type { Log } from '../observe/log.js';
-import type { Metrics } from '../observe/metrics.js';
-import { INSTALL } from '../api/names.js';
-import { resolveCapabilities, selectorOf } from '../placement/capability.js';
-import { classify } from '../placement/classify.js';
-import type { NodeClasses } from '../placement/node-classes.js';
-import { encodeNodeClasses, parseNodeClasses } from '../placement/node-classes.js';
-import type { Actuator } from './actions.js';
-import type { Caches } from './caches.js';
-import type { VariantFailures } from './variant-failures.js';
+import type { HarbingerConfig } from '../../config/schema.js';
+import { isNotFound } from '../../kube/errors.js';
+import type { KubePort } from '../../kube/port.js';
+import { RESOURCE } from '../../kube/resources.js';
+import type { Result } from '../../kube/work-queue.js';
+import type { Clock } from '../../observe/clock.js';
+import type { Log } from '../../observe/log.js';
+import type { Metrics } from '../../observe/metrics.js';
+import { INSTALL } from '../../api/names.js';
+import { resolveCapabilities, selectorOf } from '../../placement/capability.js';
+import { classify } from '../../placement/classify.js';
+import type { NodeClasses } from '../../placement/node-classes.js';
+import { encodeNodeClasses, parseNodeClasses } from '../../placement/node-classes.js';
+import type { Actuator } from '../actions.js';
+import type { Caches } from '../caches.js';
+import type { VariantFailures } from '../images/variant-failures.js';
 
 export interface NodeClassesOptions {
   client: Pick<KubePort, 'get'>;

@@ -1,11 +1,11 @@
-import type { Json } from '../api/json.js';
-import { at, records, string, stringMap, time } from '../api/json.js';
-import { ANNOTATION, LABEL } from '../api/names.js';
-import { podRequests } from '../api/pod-requests.js';
-import { gangKeysOfPod } from '../gangs/identity.js';
-import type { RawObject } from '../kube/reflector.js';
-import { schedulerUnits } from '../placement/scheduler-units.js';
-import type { PodShape, PodState, PodUse } from '../placement/usage.js';
+import type { Json } from '../../api/json.js';
+import { at, records, string, stringMap, time } from '../../api/json.js';
+import { ANNOTATION, LABEL } from '../../api/names.js';
+import { podRequests } from '../../api/pod-requests.js';
+import { gangKeysOfPod } from '../../gangs/identity.js';
+import type { RawObject } from '../../kube/reflector.js';
+import { schedulerUnits } from '../../placement/scheduler-units.js';
+import type { PodShape, PodState, PodUse } from '../../placement/usage.js';
 
 /** Most shapes that are shared; above it sharing begins anew, which costs memory and nothing else. */
 const MAX_SHAPES = 20_000;

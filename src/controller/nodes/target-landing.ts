@@ -1,12 +1,12 @@
-import type { LabelSelector } from '../api/label-selector.js';
-import type { ImagePrewarm } from '../api/kinds/index.js';
-import type { PrewarmTarget } from '../api/kinds/image-prewarm.js';
-import type { RuntimeClassFacts } from '../placement/capability.js';
-import type { Constraints } from '../placement/constraints.js';
-import type { AffinityTerm } from '../placement/filters/node-affinity.js';
-import type { Landing } from '../placement/landing.js';
-import { landingOf, mergeLandings } from '../placement/landing.js';
-import type { NodeClasses } from '../placement/node-classes.js';
+import type { LabelSelector } from '../../api/label-selector.js';
+import type { ImagePrewarm } from '../../api/kinds/index.js';
+import type { PrewarmTarget } from '../../api/kinds/image-prewarm.js';
+import type { RuntimeClassFacts } from '../../placement/capability.js';
+import type { Constraints } from '../../placement/constraints.js';
+import type { AffinityTerm } from '../../placement/filters/node-affinity.js';
+import type { Landing } from '../../placement/landing.js';
+import { landingOf, mergeLandings } from '../../placement/landing.js';
+import type { NodeClasses } from '../../placement/node-classes.js';
 
 export interface NodePicture {
   view: NodeClasses | undefined;

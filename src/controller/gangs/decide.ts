@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
-import type { ImagePrewarmSpec, PrewarmTarget } from '../api/kinds/image-prewarm.js';
-import { DNS_SUBDOMAIN } from '../api/kinds/common.js';
-import { present } from '../api/json.js';
-import { API_VERSION } from '../api/names.js';
-import type { KubeObject } from '../api/object.js';
-import type { OptIn } from '../gangs/opt-in.js';
-import type { TemplateFacts } from '../gangs/pod-templates.js';
-import { templateFacts } from '../gangs/pod-templates.js';
-import type { Gang, PodSet } from '../gangs/shape.js';
-import type { TolerationLike } from '../placement/filters/taints.js';
-import { tolerates } from '../placement/filters/taints.js';
-import type { KnownNodes } from './gang-nodes.js';
-import { affinityOf, assignedNames } from './gang-nodes.js';
-import type { FlavorView } from './gang-sources/kueue.js';
+import type { ImagePrewarmSpec, PrewarmTarget } from '../../api/kinds/image-prewarm.js';
+import { DNS_SUBDOMAIN } from '../../api/kinds/common.js';
+import { present } from '../../api/json.js';
+import { API_VERSION } from '../../api/names.js';
+import type { KubeObject } from '../../api/object.js';
+import type { OptIn } from '../../gangs/opt-in.js';
+import type { TemplateFacts } from '../../gangs/pod-templates.js';
+import { templateFacts } from '../../gangs/pod-templates.js';
+import type { Gang, PodSet } from '../../gangs/shape.js';
+import type { TolerationLike } from '../../placement/filters/taints.js';
+import { tolerates } from '../../placement/filters/taints.js';
+import type { KnownNodes } from './nodes.js';
+import { affinityOf, assignedNames } from './nodes.js';
+import type { FlavorView } from './sources/kueue.js';
 
 /** Bounds of the CRD. Nodes and tolerations are cut in the direction of warming more than needed; of images it is told: leftOut. */
 const MAX = { images: 32, targets: 18, tolerations: 32, reference: 512, name: 253 } as const;

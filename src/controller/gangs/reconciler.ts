@@ -1,15 +1,15 @@
-import { isTrue } from '../api/conditions.js';
-import type { HarbingerConfig } from '../config/schema.js';
-import { kindName } from '../gangs/kinds.js';
-import type { Gang } from '../gangs/shape.js';
-import type { Result } from '../kube/work-queue.js';
-import type { Log } from '../observe/log.js';
-import type { Actuator } from './actions.js';
-import type { Caches } from './caches.js';
-import type { GangSnapshot } from './decide-gang.js';
-import { decideGang } from './decide-gang.js';
-import type { GangViews } from './gang-views.js';
-import { refusalOf } from './refusal.js';
+import { isTrue } from '../../api/conditions.js';
+import type { HarbingerConfig } from '../../config/schema.js';
+import { kindName } from '../../gangs/kinds.js';
+import type { Gang } from '../../gangs/shape.js';
+import type { Result } from '../../kube/work-queue.js';
+import type { Log } from '../../observe/log.js';
+import type { Actuator } from '../actions.js';
+import type { Caches } from '../caches.js';
+import type { GangSnapshot } from './decide.js';
+import { decideGang } from './decide.js';
+import type { GangViews } from './views.js';
+import { refusalOf } from '../pullers/refusal.js';
 
 export interface GangReconcilerOptions {
   caches: Caches;

@@ -1,20 +1,20 @@
-import { at, stringMap } from '../../api/json.js';
-import { ANNOTATION, GROUP } from '../../api/names.js';
-import { keyOf } from '../../api/object.js';
-import type { GangRef } from '../../api/kinds/image-prewarm.js';
-import { gangOfJob } from '../../gangs/job-gang.js';
-import { gangIndex } from '../../gangs/identity.js';
-import type { JobKind } from '../../gangs/kinds.js';
-import { JOB_KINDS, jobKind, kindName } from '../../gangs/kinds.js';
-import type { Gang } from '../../gangs/shape.js';
-import type { WatchPort } from '../../kube/client.js';
-import type { DiscoveryPort } from '../../kube/port.js';
-import type { RawObject } from '../../kube/reflector.js';
-import { Reflector } from '../../kube/reflector.js';
-import type { Resource } from '../../kube/resources.js';
-import type { Clock, Timer } from '../../observe/clock.js';
-import type { Log } from '../../observe/log.js';
-import type { Metrics } from '../../observe/metrics.js';
+import { at, stringMap } from '../../../api/json.js';
+import { ANNOTATION, GROUP } from '../../../api/names.js';
+import { keyOf } from '../../../api/object.js';
+import type { GangRef } from '../../../api/kinds/image-prewarm.js';
+import { gangOfJob } from '../../../gangs/job-gang.js';
+import { gangIndex } from '../../../gangs/identity.js';
+import type { JobKind } from '../../../gangs/kinds.js';
+import { JOB_KINDS, jobKind, kindName } from '../../../gangs/kinds.js';
+import type { Gang } from '../../../gangs/shape.js';
+import type { WatchPort } from '../../../kube/client.js';
+import type { DiscoveryPort } from '../../../kube/port.js';
+import type { RawObject } from '../../../kube/reflector.js';
+import { Reflector } from '../../../kube/reflector.js';
+import type { Resource } from '../../../kube/resources.js';
+import type { Clock, Timer } from '../../../observe/clock.js';
+import type { Log } from '../../../observe/log.js';
+import type { Metrics } from '../../../observe/metrics.js';
 
 /** What is kept of an object that may opt a gang in, or that is one. */
 export interface OwnerView {

@@ -1,5 +1,5 @@
-import type { PullerPod } from '../preheat/evidence.js';
-import type { PullerSet } from '../preheat/world.js';
+import type { PullerPod } from '../../preheat/evidence.js';
+import type { PullerSet } from '../../preheat/world.js';
 
 /**
  * How long garbage collection is waited for, ms. Its watches begin anew up to a minute after an API server has come back (30 s, with

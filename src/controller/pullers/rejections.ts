@@ -1,8 +1,8 @@
-import { at, string, time } from '../api/json.js';
-import type { KubeObject } from '../api/object.js';
-import type { KubePort } from '../kube/port.js';
-import { RESOURCE } from '../kube/resources.js';
-import type { PullerSet } from '../preheat/world.js';
+import { at, string, time } from '../../api/json.js';
+import type { KubeObject } from '../../api/object.js';
+import type { KubePort } from '../../kube/port.js';
+import { RESOURCE } from '../../kube/resources.js';
+import type { PullerSet } from '../../preheat/world.js';
 
 /** What the DaemonSet controller last said of a set that gets no Pods; undefined where it said nothing or may not be asked. */
 export type ReadRejection = (set: Pick<PullerSet, 'namespace' | 'name'>) => Promise<string | undefined>;

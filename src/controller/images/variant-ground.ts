@@ -1,14 +1,14 @@
-import type { ImagePrewarm } from '../api/kinds/index.js';
-import type { Reference } from '../images/reference.js';
-import type { RegistryPort } from '../images/registry-port.js';
-import type { Clock } from '../observe/clock.js';
-import type { RuntimeClassFacts } from '../placement/capability.js';
-import type { Landing } from '../placement/landing.js';
-import type { NodeClasses } from '../placement/node-classes.js';
-import { quarantineOf } from '../placement/quarantine.js';
-import type { Policy } from '../rewrite/policy-match.js';
-import { inOrder, pickPolicy } from '../rewrite/policy-match.js';
-import { landingOfSource } from './target-landing.js';
+import type { ImagePrewarm } from '../../api/kinds/index.js';
+import type { Reference } from '../../images/reference.js';
+import type { RegistryPort } from '../../images/registry-port.js';
+import type { Clock } from '../../observe/clock.js';
+import type { RuntimeClassFacts } from '../../placement/capability.js';
+import type { Landing } from '../../placement/landing.js';
+import type { NodeClasses } from '../../placement/node-classes.js';
+import { quarantineOf } from '../../placement/quarantine.js';
+import type { Policy } from '../../rewrite/policy-match.js';
+import { inOrder, pickPolicy } from '../../rewrite/policy-match.js';
+import { landingOfSource } from '../nodes/target-landing.js';
 
 /** What is known beside an ImagePrewarm when an image is chosen for it. */
 export interface VariantFacts {

@@ -1,6 +1,6 @@
-import type { Log } from '../observe/log.js';
-import { isOurs } from '../preheat/ownership.js';
-import type { Caches } from './caches.js';
+import type { Log } from '../../observe/log.js';
+import { isOurs } from '../../preheat/ownership.js';
+import type { Caches } from '../caches.js';
 
 /**
  * Says once for each DaemonSet of pullers that its Pods ask for resources. They are made without, so that gangs of whole-node Pods fit

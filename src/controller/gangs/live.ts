@@ -1,12 +1,12 @@
-import type { Gang } from '../gangs/shape.js';
-import { gangOfJob } from '../gangs/job-gang.js';
-import { jobKind } from '../gangs/kinds.js';
-import { isNotFound } from '../kube/errors.js';
-import type { KubePort } from '../kube/port.js';
-import { RESOURCE } from '../kube/resources.js';
-import { genericView } from './gang-sources/generic.js';
-import type { WorkloadView } from './gang-sources/kueue.js';
-import { projectWorkload } from './gang-sources/kueue.js';
+import type { Gang } from '../../gangs/shape.js';
+import { gangOfJob } from '../../gangs/job-gang.js';
+import { jobKind } from '../../gangs/kinds.js';
+import { isNotFound } from '../../kube/errors.js';
+import type { KubePort } from '../../kube/port.js';
+import { RESOURCE } from '../../kube/resources.js';
+import { genericView } from './sources/generic.js';
+import type { WorkloadView } from './sources/kueue.js';
+import { projectWorkload } from './sources/kueue.js';
 
 /**
  * Reads what tells of a gang (its Workload, or without Kueue its job) from the API server itself, for the one question that no cache

@@ -1,18 +1,18 @@
-import type { ImagePrewarm } from '../api/kinds/index.js';
-import type { HarbingerConfig } from '../config/schema.js';
-import { hangsAfterMs, pullDeadlineMs } from '../preheat/deadline.js';
-import type { PullerPod } from '../preheat/evidence.js';
-import { pullState } from '../preheat/evidence.js';
-import type { Standing } from '../preheat/ownership.js';
-import { standingOf } from '../preheat/ownership.js';
-import type { World } from '../preheat/planner.js';
-import type { Puller } from '../preheat/puller.js';
-import type { Orphan, PullerSet } from '../preheat/world.js';
-import { buildWorld, POD_GRACE_MS } from '../preheat/world.js';
-import type { Caches } from './caches.js';
+import type { ImagePrewarm } from '../../api/kinds/index.js';
+import type { HarbingerConfig } from '../../config/schema.js';
+import { hangsAfterMs, pullDeadlineMs } from '../../preheat/deadline.js';
+import type { PullerPod } from '../../preheat/evidence.js';
+import { pullState } from '../../preheat/evidence.js';
+import type { Standing } from '../../preheat/ownership.js';
+import { standingOf } from '../../preheat/ownership.js';
+import type { World } from '../../preheat/planner.js';
+import type { Puller } from '../../preheat/puller.js';
+import type { Orphan, PullerSet } from '../../preheat/world.js';
+import { buildWorld, POD_GRACE_MS } from '../../preheat/world.js';
+import type { Caches } from '../caches.js';
 import { pullersOf } from './planning.js';
-import type { ReadRejection } from './puller-rejections.js';
-import { latestOf } from './puller-rejections.js';
+import type { ReadRejection } from './rejections.js';
+import { latestOf } from './rejections.js';
 
 export interface PullerWorldOptions {
   caches: Caches;

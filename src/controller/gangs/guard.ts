@@ -1,4 +1,4 @@
-import { KubeError } from '../kube/errors.js';
+import { KubeError } from '../../kube/errors.js';
 
 /** An object as it was read: its key and the version that a write tests for. */
 export interface SeenObject {

@@ -1,19 +1,19 @@
-import type { Json } from '../api/json.js';
-import { at, records, string, stringMap } from '../api/json.js';
-import { clip } from '../api/conditions.js';
-import { FORMATS } from '../api/kinds/acceleration-policy.js';
-import { ANNOTATION } from '../api/names.js';
-import type { FailureReason } from '../api/reasons.js';
-import { FAILURE_REASONS } from '../api/reasons.js';
-import { parseReference } from '../images/reference.js';
-import type { RawObject } from '../kube/reflector.js';
-import type { Clock } from '../observe/clock.js';
-import type { Log } from '../observe/log.js';
-import type { Metrics } from '../observe/metrics.js';
-import type { QuarantinedVariant } from '../placement/node-classes.js';
-import { MAX_QUARANTINE_MESSAGE, MAX_QUARANTINED, MAX_VARIANT } from '../placement/node-classes.js';
-import { variantKey } from '../placement/quarantine.js';
-import { classifyPullError } from '../preheat/pull-errors.js';
+import type { Json } from '../../api/json.js';
+import { at, records, string, stringMap } from '../../api/json.js';
+import { clip } from '../../api/conditions.js';
+import { FORMATS } from '../../api/kinds/acceleration-policy.js';
+import { ANNOTATION } from '../../api/names.js';
+import type { FailureReason } from '../../api/reasons.js';
+import { FAILURE_REASONS } from '../../api/reasons.js';
+import { parseReference } from '../../images/reference.js';
+import type { RawObject } from '../../kube/reflector.js';
+import type { Clock } from '../../observe/clock.js';
+import type { Log } from '../../observe/log.js';
+import type { Metrics } from '../../observe/metrics.js';
+import type { QuarantinedVariant } from '../../placement/node-classes.js';
+import { MAX_QUARANTINE_MESSAGE, MAX_QUARANTINED, MAX_VARIANT } from '../../placement/node-classes.js';
+import { variantKey } from '../../placement/quarantine.js';
+import { classifyPullError } from '../../preheat/pull-errors.js';
 
 /** A variant that a node cannot pull for a Pod. */
 export interface PullFailure {

@@ -1,19 +1,19 @@
-import type { ImagePrewarm } from '../api/kinds/index.js';
-import { validDeadline } from '../gangs/hold.js';
-import { gangIndex } from '../gangs/identity.js';
-import type { OptIn } from '../gangs/opt-in.js';
-import { optIn } from '../gangs/opt-in.js';
-import { templateFacts } from '../gangs/pod-templates.js';
-import type { Gang } from '../gangs/shape.js';
-import { present } from '../api/json.js';
-import type { GangRef } from '../api/kinds/image-prewarm.js';
-import { jobKind } from '../gangs/kinds.js';
-import type { Caches } from './caches.js';
-import { prewarmName } from './decide-gang.js';
-import { genericView } from './gang-sources/generic.js';
-import type { WorkloadView } from './gang-sources/kueue.js';
-import { parametersOf } from './holds/parameters.js';
-import type { GangView } from './prewarm/snapshot.js';
+import type { ImagePrewarm } from '../../api/kinds/index.js';
+import { validDeadline } from '../../gangs/hold.js';
+import { gangIndex } from '../../gangs/identity.js';
+import type { OptIn } from '../../gangs/opt-in.js';
+import { optIn } from '../../gangs/opt-in.js';
+import { templateFacts } from '../../gangs/pod-templates.js';
+import type { Gang } from '../../gangs/shape.js';
+import { present } from '../../api/json.js';
+import type { GangRef } from '../../api/kinds/image-prewarm.js';
+import { jobKind } from '../../gangs/kinds.js';
+import type { Caches } from '../caches.js';
+import { prewarmName } from './decide.js';
+import { genericView } from './sources/generic.js';
+import type { WorkloadView } from './sources/kueue.js';
+import { parametersOf } from '../holds/parameters.js';
+import type { GangView } from '../prewarm/snapshot.js';
 
 /**
  * Watches of owners and Workloads run apart; by this age of a Workload its owner has been seen if there is one, and by this age of a

@@ -1,7 +1,7 @@
-import type { KubeObject } from '../api/object.js';
-import { KubeError } from '../kube/errors.js';
-import { projectPullerSet } from '../preheat/backends/daemonset/project.js';
-import type { PullerSet } from '../preheat/world.js';
+import type { KubeObject } from '../../api/object.js';
+import { KubeError } from '../../kube/errors.js';
+import { projectPullerSet } from '../../preheat/backends/daemonset/project.js';
+import type { PullerSet } from '../../preheat/world.js';
 
 interface Mark {
   /** What was sent, or what the API server made of it. */

@@ -1,16 +1,16 @@
-import type { Json } from '../../api/json.js';
-import { at, number, present, record, records, string, stringMap, time } from '../../api/json.js';
-import type { KubeObject } from '../../api/object.js';
-import { keyOf } from '../../api/object.js';
-import type { GateView } from '../../gangs/gates.js';
-import { gateView } from '../../gangs/gates.js';
-import type { HoldView } from '../../gangs/hold.js';
-import { holdView } from '../../gangs/hold.js';
-import type { Gang, GangState, PodSet } from '../../gangs/shape.js';
-import { nodeAssignment } from '../../gangs/topology.js';
-import type { AffinityTerm } from '../../placement/filters/node-affinity.js';
-import type { TolerationLike } from '../../placement/filters/taints.js';
-import type { Taint } from '../../placement/node-facts.js';
+import type { Json } from '../../../api/json.js';
+import { at, number, present, record, records, string, stringMap, time } from '../../../api/json.js';
+import type { KubeObject } from '../../../api/object.js';
+import { keyOf } from '../../../api/object.js';
+import type { GateView } from '../../../gangs/gates.js';
+import { gateView } from '../../../gangs/gates.js';
+import type { HoldView } from '../../../gangs/hold.js';
+import { holdView } from '../../../gangs/hold.js';
+import type { Gang, GangState, PodSet } from '../../../gangs/shape.js';
+import { nodeAssignment } from '../../../gangs/topology.js';
+import type { AffinityTerm } from '../../../placement/filters/node-affinity.js';
+import type { TolerationLike } from '../../../placement/filters/taints.js';
+import type { Taint } from '../../../placement/node-facts.js';
 
 /** What is kept of a Kueue Workload (v1beta2): the gang in the shape of all queues, and what its checks say. */
 export interface WorkloadView {

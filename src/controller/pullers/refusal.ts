@@ -1,6 +1,6 @@
-import { INSTALL } from '../api/names.js';
-import { isAlreadyExists, isForbidden, KubeError } from '../kube/errors.js';
-import type { EngineStep } from '../preheat/backends/daemonset/steps.js';
+import { INSTALL } from '../../api/names.js';
+import { isAlreadyExists, isForbidden, KubeError } from '../../kube/errors.js';
+import type { EngineStep } from '../../preheat/backends/daemonset/steps.js';
 
 /** Answers of status 4xx after which the same request may well succeed: expired credentials, a full server, somebody was first. */
 const PASSING: ReadonlySet<number> = new Set([401, 404, 408, 409, 410, 429]);

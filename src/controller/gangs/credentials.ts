@@ -1,11 +1,11 @@
-import type { ImagePrewarm } from '../api/kinds/index.js';
-import { INSTALL } from '../api/names.js';
-import type { HarbingerConfig } from '../config/schema.js';
-import type { CredentialChain } from '../images/credential-chain.js';
-import type { Reference } from '../images/reference.js';
-import { MAX_SECRETS, ownChainOf } from '../images/secret-names.js';
-import type { FoundSecrets, PullSecretsOptions } from '../kube/pull-secrets.js';
-import { PullSecrets } from '../kube/pull-secrets.js';
+import type { ImagePrewarm } from '../../api/kinds/index.js';
+import { INSTALL } from '../../api/names.js';
+import type { HarbingerConfig } from '../../config/schema.js';
+import type { CredentialChain } from '../../images/credential-chain.js';
+import type { Reference } from '../../images/reference.js';
+import { MAX_SECRETS, ownChainOf } from '../../images/secret-names.js';
+import type { FoundSecrets, PullSecretsOptions } from '../../kube/pull-secrets.js';
+import { PullSecrets } from '../../kube/pull-secrets.js';
 
 /** What images of a gang are asked for with before anything of its own is read. */
 export const OWN_CREDENTIAL: CredentialChain = [undefined];

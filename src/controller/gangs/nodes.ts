@@ -1,11 +1,11 @@
-import { present } from '../api/json.js';
-import type { Json } from '../api/json.js';
-import { DNS_SUBDOMAIN } from '../api/kinds/common.js';
-import type { NodeAssignment } from '../gangs/shape.js';
-import type { AffinityTerm, Requirement } from '../placement/filters/node-affinity.js';
-import { isTooLarge } from '../placement/filters/node-affinity.js';
-import type { FlavorView } from './gang-sources/kueue.js';
-import { flavorTerm } from './gang-sources/kueue.js';
+import { present } from '../../api/json.js';
+import type { Json } from '../../api/json.js';
+import { DNS_SUBDOMAIN } from '../../api/kinds/common.js';
+import type { NodeAssignment } from '../../gangs/shape.js';
+import type { AffinityTerm, Requirement } from '../../placement/filters/node-affinity.js';
+import { isTooLarge } from '../../placement/filters/node-affinity.js';
+import type { FlavorView } from './sources/kueue.js';
+import { flavorTerm } from './sources/kueue.js';
 
 /** Bounds of the CRD; what exceeds them is cut in the direction of warming more than needed. */
 const MAX = { terms: 20, requirements: 50, names: 5_000, values: 1_000 } as const;

@@ -1,7 +1,7 @@
-import type { ImagePrewarm } from '../api/kinds/index.js';
-import { API_VERSION } from '../api/names.js';
-import type { OwnerReference } from '../api/object.js';
-import type { PlannedPrewarm } from '../preheat/planner.js';
+import type { ImagePrewarm } from '../../api/kinds/index.js';
+import { API_VERSION } from '../../api/names.js';
+import type { OwnerReference } from '../../api/object.js';
+import type { PlannedPrewarm } from '../../preheat/planner.js';
 
 interface View {
   prewarm: ImagePrewarm;
