@@ -63,6 +63,7 @@ export const FAILURE_REASONS = [
   'NodeNotEligible',
   'Gated',
   'NoRoom',
+  'NoPod',
   'Evicted',
   'QuotaExceeded',
   'Rejected',

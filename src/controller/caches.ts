@@ -50,7 +50,7 @@ export interface CheckView {
   conditions: Json[];
 }
 
-/** What the DaemonSet controller last complained about, by name of the DaemonSet. */
+/** What the DaemonSet controller last complained about, by UID of the DaemonSet. */
 export interface RejectionView extends Told {
   set: string;
 }
@@ -87,7 +87,7 @@ function projectNamespace(raw: RawObject): NamespaceView {
 }
 
 function projectRejection(raw: RawObject): RejectionView {
-  return { set: string(at(raw, 'regarding')['name']) ?? '', ...told(raw) };
+  return { set: string(at(raw, 'regarding')['uid']) ?? '', ...told(raw) };
 }
 
 const HOSTNAME = 'kubernetes.io/hostname';
@@ -150,7 +150,8 @@ export class Caches {
     this.usage.onChange((_key, now, before) => this.nodeUsage.note(now, before));
     this.rejections = follow(RESOURCE.events, projectRejection, {
       namespace,
-      fieldSelector: 'regarding.kind=DaemonSet',
+      // A Normal one for each Pod that was made is no complaint, and there are many.
+      fieldSelector: 'regarding.kind=DaemonSet,type=Warning',
       indexes: { set: (r) => [r.set] },
     });
     this.workloads = follow(RESOURCE.workloads, projectWorkload, {

@@ -24,6 +24,11 @@ const TEXTS: readonly (readonly [RegExp, FailureReason, string])[] = [
   ],
   [/service ?account .*not found/i, 'Rejected', 'create the service account that the gang names'],
   [/RuntimeClass .*not found/i, 'Rejected', 'create the RuntimeClass that the gang names'],
+  [
+    /failed calling webhook|context deadline exceeded|connection re(fused|set)|etcdserver|internal error occurred|too many requests/i,
+    'NoPod',
+    'the DaemonSet controller tries again; if it stays so, look at whoever did not answer',
+  ],
 ];
 
 /** What kind of refusal the API server's words are. Total. */

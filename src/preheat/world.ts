@@ -163,7 +163,7 @@ function withoutPod(set: PullerSet, node: string, facts: { input: WorldInput; ex
     inFlight: told === undefined,
     mayBegin: true,
     overdue: true,
-    reason: classifyRejection(why),
+    reason: told === undefined ? 'NoPod' : classifyRejection(told),
     message: clip(`DaemonSet ${set.namespace}/${set.name} gets no Pod on node ${node}: ${withWayOut(why)}`),
   };
 }

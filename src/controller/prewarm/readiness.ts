@@ -41,6 +41,7 @@ const REASON: Record<FailureReason, ReadyReason> = {
   NodeNotEligible: 'NoCandidateNodes',
   Gated: 'PullersGated',
   NoRoom: 'PullersRejected',
+  NoPod: 'PullersRejected',
   Evicted: 'PullFailed',
   QuotaExceeded: 'PullersRejected',
   Rejected: 'PullersRejected',
@@ -48,13 +49,18 @@ const REASON: Record<FailureReason, ReadyReason> = {
   DigestMismatch: 'PullFailed',
 };
 
-/** Failures after which kubelet and registry may yet succeed by themselves. */
+/**
+ * Failures that may pass by themselves: kubelet and registry try again, a node or a controller that restarts is back within minutes. A
+ * hold ends at its time anyway.
+ */
 const TRANSIENT: ReadonlySet<FailureReason> = new Set<FailureReason>([
   'RegistryError',
   'PullFailed',
   'TimedOut',
   'Evicted',
   'Stalled',
+  'NodeNotReady',
+  'NoPod',
 ]);
 
 /** Decides condition Ready from the first thing that stands in the way, in the order in which a person would fix them. */

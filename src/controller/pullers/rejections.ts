@@ -5,7 +5,7 @@ import { RESOURCE } from '../../kube/resources.js';
 import type { PullerSet } from '../../preheat/world.js';
 
 /** What the DaemonSet controller last said of a set that gets no Pods; undefined where it said nothing or may not be asked. */
-export type ReadRejection = (set: Pick<PullerSet, 'namespace' | 'name'>) => Promise<string | undefined>;
+export type ReadRejection = (set: Pick<PullerSet, 'namespace' | 'uid'>) => Promise<string | undefined>;
 
 /** Events of one page: a set has one a reason and message, however often it happened. */
 const PAGE = 50;
@@ -15,8 +15,8 @@ const PAGE = 50;
  * events of all tenants; this needs it only where ClusterRole harbinger-workload-pullers is bound.
  */
 export function rejectionReader(client: Pick<KubePort, 'list'>): ReadRejection {
-  return async ({ namespace, name }) => {
-    const selector = { namespace, fieldSelector: `regarding.kind=DaemonSet,regarding.name=${name},type=Warning`, limit: PAGE };
+  return async ({ namespace, uid }) => {
+    const selector = { namespace, fieldSelector: `regarding.kind=DaemonSet,regarding.uid=${uid},type=Warning`, limit: PAGE };
     let latest: Told | undefined;
     try {
       for await (const page of client.list(RESOURCE.events, selector))

@@ -131,7 +131,7 @@ export class PullerWorld {
     const notes = new Map<string, string>();
     for (const set of sets) {
       const own = set.namespace === namespace;
-      const note = own ? latestOf(caches.rejections.byIndex('set', set.name))?.note : await this.#asked(set, now);
+      const note = own ? latestOf(caches.rejections.byIndex('set', set.uid))?.note : await this.#asked(set, now);
       if (note !== undefined) notes.set(`${set.namespace}/${set.name}`, note);
     }
     for (const key of this.#rejections.keys()) if (!notes.has(key)) this.#rejections.delete(key);

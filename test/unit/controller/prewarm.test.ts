@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import type { FailureReason } from '../../../src/api/reasons.js';
 import type { DecideContext } from '../../../src/controller/prewarm/decide.js';
 import { decidePrewarm } from '../../../src/controller/prewarm/decide.js';
 import type { LifecycleInput } from '../../../src/controller/prewarm/lifecycle.js';
@@ -133,9 +134,30 @@ describe('condition Ready', () => {
     ],
     [
       'a node that is gone',
+      { progress: progress({ warm: 2, failed: 1, failures: [failure('NodeLost')] }) },
+      {},
+      'NodeLost',
+      true,
+    ],
+    [
+      'a kubelet that restarts on one of the nodes that the gang was assigned',
       { progress: progress({ warm: 2, failed: 1, failures: [failure('NodeNotReady')] }) },
       {},
       'NodeLost',
+      false,
+    ],
+    [
+      'no Pod comes on the nodes that the gang was assigned, and nobody says why: kube-controller-manager may be away for a moment',
+      { progress: progress({ warm: 0, pending: 2, failed: 1, waitsFor: 'failure', failures: [failure('NoPod')] }) },
+      {},
+      'PullersRejected',
+      false,
+    ],
+    [
+      'negative twin: it was said why, and no wait mends that',
+      { progress: progress({ warm: 0, pending: 2, failed: 1, waitsFor: 'failure', failures: [failure('Rejected')] }) },
+      {},
+      'PullersRejected',
       true,
     ],
     [
@@ -329,14 +351,15 @@ describe('the rest of the status', () => {
   });
   test('lost warmth is an event and keeps the times', () => {
     const { status } = decidePrewarm(snapshot(), context());
-    const lost = decidePrewarm(
-      snapshot({ prewarm: prewarm(status), progress: progress({ warm: 2, failed: 1, failures: [failure('NodeNotReady')] }) }),
-      context({ now: T0 + 5_000 }),
-    );
-    expect(lost.events).toEqual([
-      expect.objectContaining({ type: 'Warning', reason: 'WarmthLost' }),
-      expect.objectContaining({ reason: 'NodeLost' }),
-    ]);
+    const after = (reason: FailureReason) =>
+      decidePrewarm(
+        snapshot({ prewarm: prewarm(status), progress: progress({ warm: 2, failed: 1, failures: [failure(reason)] }) }),
+        context({ now: T0 + 5_000 }),
+      );
+    const warmthLost = expect.objectContaining({ type: 'Warning', reason: 'WarmthLost' });
+    expect(after('NodeNotReady').events).toEqual([warmthLost]);
+    const lost = after('NodeLost');
+    expect(lost.events).toEqual([warmthLost, expect.objectContaining({ reason: 'NodeLost' })]);
     expect(lost.status).toMatchObject({ startTime: iso(T0), completionTime: iso(T0) });
   });
   test('at most 50 failures, their messages cut', () => {

@@ -95,13 +95,15 @@ describe('what the DaemonSet controller said of a set', () => {
           : Readable.from(pages);
       },
     });
-  const set = { namespace: 'team', name: 'puller-x' };
+  const set = { namespace: 'team', uid: 'uid-x' };
 
-  test('is the latest of its warnings, asked for by name and in pages', async () => {
+  test('is the latest of its warnings, asked for by UID, since one of that name may have been refused long ago, and in pages', async () => {
     const asked: ListOptions[] = [];
     const pages = [[event('2026-01-01T00:00:02Z', 'new')], [event('2026-01-01T00:00:01Z', 'old')]];
     expect(await reader(pages, asked)(set)).toBe('FailedCreate: new');
-    expect(asked).toMatchObject([{ namespace: 'team', fieldSelector: expect.stringContaining('regarding.name=puller-x') }]);
+    expect(asked).toMatchObject([
+      { namespace: 'team', fieldSelector: 'regarding.kind=DaemonSet,regarding.uid=uid-x,type=Warning' },
+    ]);
     expect(asked[0]?.limit).toBeGreaterThan(0);
   });
   test('is nothing where it said nothing, or may not be asked', async () => {

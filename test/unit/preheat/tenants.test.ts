@@ -258,6 +258,11 @@ describe('why no Pods come', () => {
       'Rejected',
       /RuntimeClass/,
     ],
+    [
+      'FailedCreate: Error creating: Internal error occurred: failed calling webhook "validate.kyverno.svc-fail": connect: connection refused',
+      'NoPod',
+      /tries again/,
+    ],
     ['FailedCreate: something new', 'Rejected', /new$/],
   ];
   test.each(rows)('%s', (words, reason, way) => {

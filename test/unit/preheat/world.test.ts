@@ -52,9 +52,9 @@ describe('where an image stands', () => {
     ['proven by its Pod', { pods: [pod()] }, { state: 'warm' }],
     ['covered, the Pod is on its way', {}, { state: 'pulling', inFlight: true }],
     [
-      'covered, and no Pod for long: rejected',
+      'covered, and no Pod for long, without a word',
       { missingForMs: () => 15_000 },
-      { state: 'failed', inFlight: true, reason: 'Rejected', overdue: true },
+      { state: 'failed', inFlight: true, reason: 'NoPod', overdue: true },
     ],
     ['one that counts by its Pods only: named, and no Pod', { standing: () => 'pods' }, undefined],
     ['one that counts by its Pods only: proven by its Pod', { standing: () => 'pods', pods: [pod()] }, { state: 'warm' }],
