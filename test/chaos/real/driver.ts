@@ -9,6 +9,7 @@ import type { ChaosEvent, EventKind } from './schedule.js';
 
 /** Repositories of one seed: fewer than gangs, so that gangs share images. */
 const REPOSITORIES = 4;
+const MANAGER = 'kube-controller-manager';
 const ADMISSION_CHECK = 'kueue.x-k8s.io/v1beta2/AdmissionCheck';
 
 interface Fault {
@@ -114,6 +115,11 @@ export class Driver {
       'restart-api-server': async () => {
         await ground.cluster.restartApiServer();
         return true;
+      },
+      // Nobody makes Pods of Jobs and DaemonSets, and nobody collects those that are left.
+      'freeze-controller-manager': async () => {
+        await ground.cluster.pause(MANAGER);
+        return { what: `${MANAGER} frozen`, heal: () => ground.cluster.resume(MANAGER) };
       },
       'delete-daemonset': (pick) => this.#deleteOne(pick, 'apps/v1/DaemonSet', pullers),
       'delete-puller': (pick) => this.#deleteOne(pick, 'v1/Pod', pullers),

@@ -22,6 +22,7 @@ export const EVENT_KINDS = [
   'kill-webhook',
   'freeze-webhook',
   'restart-api-server',
+  'freeze-controller-manager',
   'delete-daemonset',
   'delete-puller',
   'delete-prewarm',
