@@ -65,9 +65,13 @@ export class Board {
     };
   }
 
-  /** Whether the world has anything to lose on the node: a copy, a pull, a failure to be remembered. */
-  isKnown(puller: Puller, node: string): boolean {
-    return (this.#world.pulls.get(puller.hash)?.get(node) ?? ABSENT).state !== 'absent';
+  /**
+   * Whether the world has anything to lose on the node: a copy, a pull, a failure to be remembered. A pull that only a write in doubt has
+   * begun is written again, so it is kept only for those that may begin one.
+   */
+  isKept(puller: Puller, node: string, mayPull: boolean): boolean {
+    const { state, doubtful } = this.#world.pulls.get(puller.hash)?.get(node) ?? ABSENT;
+    return state !== 'absent' && (doubtful !== true || mayPull);
   }
 
   /**

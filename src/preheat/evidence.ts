@@ -56,6 +56,8 @@ export interface PullState {
   message?: string;
   /** A failed node on which a pull may begin at any moment without a word from us: its kubelet tries again, or a gate opens. */
   mayBegin?: boolean;
+  /** Pulling only if a write was done that got no answer. It counts, and is no reason to do it for nobody. */
+  doubtful?: boolean;
   /** Epoch ms since when it is pulling. */
   since?: number;
   /** Why the pull counts as stalled, while it goes on: another node is taken instead where there is one. */

@@ -118,7 +118,7 @@ class Planner {
       for (const [node, state] of states) {
         if (state.inFlight) this.#meter.count(puller, node);
         else if (state.mayBegin === true) this.#meter.expect(puller);
-        if (state.inFlight && state.state === 'pulling') this.#grant(puller, node);
+        if (state.inFlight && state.state === 'pulling' && state.doubtful !== true) this.#grant(puller, node);
       }
     }
   }
@@ -167,7 +167,7 @@ class Planner {
     const quota = { left: (prewarm.maxConcurrentNodes ?? Number.POSITIVE_INFINITY) - pulls };
     const tally = { sum, quota };
     for (const { target, picks, troubled } of chosen) {
-      if (prewarm.keep) this.#hold(target, picks, troubled);
+      if (prewarm.keep) this.#hold(prewarm, target, { picks, troubled });
       if (prewarm.keep && prewarm.mayPull) for (const one of picks) this.#begin(prewarm, target, one, tally);
       this.#count(target, picks, sum);
       this.#countFailed(target, troubled, sum);
@@ -189,18 +189,23 @@ class Planner {
   }
 
   /** Keeps what is there on the nodes: warm copies from garbage collection, failures from being forgotten. */
-  #hold(target: PlannedTarget, picks: readonly NodeStanding[], troubled: readonly NodeStanding[]): void {
+  #hold(
+    { mayPull }: PlannedPrewarm,
+    target: PlannedTarget,
+    { picks, troubled }: { picks: readonly NodeStanding[]; troubled: readonly NodeStanding[] },
+  ): void {
     // A node that failed stays covered until enough others are warm: dropping it would forget that it failed. One that is
     // not Ready stays too: a flap must not cost its copy.
     const short = picks.length < target.candidates.needed || picks.some((p) => p.kind !== 'warm');
     const others = short ? troubled.filter((s) => s.kind === 'failed') : [];
-    for (const { node } of [...picks, ...others]) this.#keep(target, node);
-    for (const node of target.candidates.unready) this.#keep(target, node);
+    for (const { node } of [...picks, ...others]) this.#keep(target, node, mayPull);
+    for (const node of target.candidates.unready) this.#keep(target, node, mayPull);
   }
 
-  #keep(target: PlannedTarget, node: NodeFacts): void {
+  #keep(target: PlannedTarget, node: NodeFacts, mayPull: boolean): void {
     for (const puller of target.pullers)
-      if (this.#board.isKnown(puller, node.name) && !this.#board.isIdly(puller, node.name)) this.#grant(puller, node.name);
+      if (this.#board.isKept(puller, node.name, mayPull) && !this.#board.isIdly(puller, node.name))
+        this.#grant(puller, node.name);
   }
 
   /** Begins the first image that is missing on the node, if every limit agrees. */

@@ -38,6 +38,8 @@ export interface PullerSet {
   /** Labels by which it knows its Pods; no edit can change them. */
   selector: Readonly<Record<string, string>>;
   nodes: string[];
+  /** Those of them that only a write of ours names of which nobody knows whether it was done. */
+  doubtful?: readonly string[];
   deleting: boolean;
 }
 
@@ -125,14 +127,19 @@ function statesOf(
     states.set(pod.node, better(states.get(pod.node), state));
   }
   if (set.deleting || input.standing(set) === 'pods') return states;
+  const doubtful = new Set(set.doubtful);
   for (const node of set.nodes) {
     const known = states.get(node);
     if (known !== undefined && known.state !== 'absent') continue;
-    states.set(node, withoutPod(set, node, { input, exists: nodes.has(node) }));
+    const exists = nodes.has(node);
+    // Nobody owes it a Pod before it is known that the write was done.
+    states.set(node, exists && doubtful.has(node) ? IN_DOUBT : withoutPod(set, node, { input, exists }));
   }
   markStalled(states, puller.bytes, { rates: input.rates, now: input.now });
   return states;
 }
+
+const IN_DOUBT: PullState = { state: 'pulling', inFlight: true, doubtful: true };
 
 /** What all sets of one puller say together. */
 function merged(a: ReadonlyMap<string, PullState> = new Map(), b: ReadonlyMap<string, PullState>): Map<string, PullState> {

@@ -121,7 +121,7 @@ export class PlannerLoop {
       altered: (set: PullerSet) => this.#engine.altered(set),
       idle: (hash: string) => isIdle(world, hash),
     };
-    const sets = this.#sets();
+    const sets = this.#written.known(caches.sets.list());
     const ownerless = this.#ownerless.look(caches.pods.list(), sets);
     const after = await this.#engine.run(engineSteps(grants, sets, { ...options, ownerless }), now);
     // What was refused just now was planned as if it could be had, and must not be told so.
@@ -185,7 +185,10 @@ export class PlannerLoop {
           actuator.perform({ type: 'delete-pullers', set: { namespace: home, name, uid } }),
         ),
       stored: (object) => (object === undefined ? undefined : projectPullerSet(object as KubeObject)),
-      refusal: (error, { step, failures }) => refusalOfSet(error, { step, failures, namespace }),
+      refusal: (error, { step, failures }) => {
+        const inDoubt = step.do !== 'delete' && this.#written.inDoubt(step.object.metadata);
+        return refusalOfSet(error, { step, failures, inDoubt, namespace });
+      },
       fallsBack: () => config().pullers.method === 'Auto',
       dropped: (set) => log.warn({ set }, 'the API server does not keep image volumes'),
       altered: (set) =>

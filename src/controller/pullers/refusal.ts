@@ -19,15 +19,15 @@ const TAKEN_AFTER = 3;
 
 /**
  * The same for a DaemonSet of pullers, with what to do where it stands in the namespace of a tenant.
- * @param at namespace: Harbinger's own; failures: attempts in a row that have failed
+ * @param at namespace: Harbinger's own; failures: attempts in a row that have failed; inDoubt: whether one of them may have been done
  */
 export function refusalOfSet(
   error: unknown,
-  { step, failures, namespace: own }: { step: EngineStep; failures: number; namespace: string },
+  { step, failures, inDoubt, namespace: own }: { step: EngineStep; failures: number; inDoubt: boolean; namespace: string },
 ): string | undefined {
   const { namespace = '', name } = step.do === 'delete' ? step.set : step.object.metadata;
   if (namespace === own) return refusalOf(error);
-  if (isAlreadyExists(error) && failures >= TAKEN_AFTER)
+  if (isAlreadyExists(error) && failures >= TAKEN_AFTER && !inDoubt)
     return `DaemonSet ${namespace}/${name} is there and was not made by Harbinger, or was changed since, so it is left alone; delete it`;
   const words = refusalOf(error);
   // The words of RBAC; those of admission policies and quotas are of other causes.

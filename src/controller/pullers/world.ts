@@ -110,7 +110,9 @@ export class PullerWorld {
     const { caches } = this.#options;
     const hashes = new Map(sets.map((s) => [`${s.namespace}/${s.uid}`, s.hash]));
     const present = new Set(caches.pods.list().map((p) => `${hashes.get(`${p.namespace}/${p.ownerUid ?? ''}`) ?? ''}/${p.node}`));
-    const covered = new Set(sets.flatMap((s) => s.nodes.map((n) => `${s.hash}/${n}`)));
+    const covered = new Set(
+      sets.flatMap((s) => s.nodes.filter((n) => s.doubtful?.includes(n) !== true).map((n) => `${s.hash}/${n}`)),
+    );
     for (const key of this.#missing.keys()) {
       if (!present.has(key) && !covered.has(key)) this.#uncovered(key, now);
       if (present.has(key) || !covered.has(key)) this.#missing.delete(key);

@@ -3,13 +3,20 @@ import { KubeError } from '../../kube/errors.js';
 import { projectPullerSet } from '../../preheat/backends/daemonset/project.js';
 import type { PullerSet } from '../../preheat/world.js';
 
-interface Mark {
-  /** What was sent, or what the API server made of it. */
+/** What the API server made of a write. */
+interface Stored {
   set: PullerSet;
-  /** Absent while nobody knows whether the write was done; whether or not, a later version tells. */
-  resourceVersion?: string;
-  /** Time after which the write has either been done and seen or never will be. */
+  resourceVersion: string;
+  /** Time after which the cache has shown it or never will. */
   until: number;
+}
+
+/** Writes of one set of which nobody knows whether they were done. */
+interface Doubt {
+  /** What was sent last. */
+  set: PullerSet;
+  /** Nodes that they name, with the time after which a write of them has either been done and seen or never will be. */
+  nodes: Map<string, number>;
 }
 
 /** Longest that the API server goes on with a request whose caller has gone, and some, ms; and that a cache lags behind. */
@@ -22,66 +29,97 @@ const IN_DOUBT_MS = 90_000;
  */
 export class WrittenSets {
   readonly #now: () => number;
-  readonly #marks = new Map<string, Mark>();
+  readonly #stored = new Map<string, Stored>();
+  readonly #doubts = new Map<string, Doubt>();
 
   /** @param now milliseconds that never jump */
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  /** @param cached what the cache holds now */
-  seen(cached: readonly PullerSet[]): PullerSet[] {
+  /**
+   * With what the API server said that it stored: what is still to be written is judged by this, so that a write without an answer is
+   * sent again.
+   * @param cached what the cache holds now
+   */
+  known(cached: readonly PullerSet[]): PullerSet[] {
     const byKey = new Map(cached.map((s) => [keyOf(s), s]));
-    for (const [key, mark] of this.#marks) {
-      const set = byKey.get(key);
-      if (this.#isOver(mark, set)) this.#marks.delete(key);
-      else byKey.set(key, set === undefined || mark.resourceVersion !== undefined ? mark.set : both(set, mark.set));
+    for (const [key, stored] of this.#stored) {
+      if (this.#isOver(stored, byKey.get(key))) this.#stored.delete(key);
+      else byKey.set(key, stored.set);
     }
     return [...byKey.values()];
+  }
+
+  /**
+   * With what may have been stored, besides: pulls may run on the nodes of each such write, so limits are judged by this.
+   * @param cached what the cache holds now
+   */
+  seen(cached: readonly PullerSet[]): PullerSet[] {
+    const byKey = new Map(this.known(cached).map((s) => [keyOf(s), s]));
+    for (const [key, { set: sent, nodes }] of this.#doubts) {
+      const set = byKey.get(key) ?? { ...sent, nodes: [] };
+      // One that was seen on a set once is in doubt no more, whatever becomes of it after that.
+      for (const [node, until] of nodes) if (this.#now() >= until || set.nodes.includes(node)) nodes.delete(node);
+      const doubtful = [...nodes.keys()];
+      if (doubtful.length === 0) this.#doubts.delete(key);
+      else byKey.set(key, { ...set, nodes: [...set.nodes, ...doubtful], doubtful });
+    }
+    return [...byKey.values()];
+  }
+
+  /** Whether a set may have been written by us without our knowing. */
+  inDoubt(name: { namespace?: string | undefined; name: string }): boolean {
+    return [...(this.#doubts.get(keyOf(name))?.nodes.values() ?? [])].some((until) => this.#now() < until);
   }
 
   /** Sends a DaemonSet by `write`, and remembers what came of it. */
   async write<T>(object: KubeObject, write: () => Promise<T>): Promise<T> {
     const set = projectPullerSet(object);
+    const key = keyOf(set);
     // Until the answer is there it is in doubt, and plans are not made meanwhile.
     try {
-      const stored = await write();
-      const { resourceVersion } = (stored as KubeObject | undefined)?.metadata ?? {};
-      if (resourceVersion === undefined) this.#marks.delete(keyOf(set));
+      const answer = await write();
+      const { resourceVersion } = (answer as KubeObject | undefined)?.metadata ?? {};
+      if (resourceVersion === undefined) this.#stored.delete(key);
       else
-        this.#marks.set(keyOf(set), {
-          set: projectPullerSet(stored as unknown as KubeObject),
-          resourceVersion,
-          until: this.#now() + IN_DOUBT_MS,
-        });
-      return stored;
+        this.#stored.set(key, { set: projectPullerSet(answer as unknown as KubeObject), resourceVersion, until: this.#until() });
+      return answer;
     } catch (error) {
-      if (!wasRefused(error)) this.#marks.set(keyOf(set), { set, until: this.#now() + IN_DOUBT_MS });
+      if (!wasRefused(error)) this.#doubt(key, set);
       throw error;
     }
   }
 
   /** Deletes a set: what stands in the cache of it is on its way out. */
-  async remove<T>(key: { namespace: string; name: string }, remove: () => Promise<T>): Promise<T> {
+  async remove<T>(name: { namespace: string; name: string }, remove: () => Promise<T>): Promise<T> {
     const done = await remove();
-    this.#marks.delete(keyOf(key));
+    this.gone(keyOf(name));
     return done;
   }
 
   /** The cache heard that a set is gone. */
   gone(key: string): void {
-    this.#marks.delete(key);
+    this.#stored.delete(key);
+    this.#doubts.delete(key);
   }
 
-  #isOver({ resourceVersion, set, until }: Mark, cached: PullerSet | undefined): boolean {
-    if (this.#now() >= until) return true;
-    if (cached === undefined) return false;
-    if (resourceVersion !== undefined) return isAtLeast(cached.resourceVersion, resourceVersion);
-    return set.nodes.every((n) => cached.nodes.includes(n));
+  #doubt(key: string, set: PullerSet): void {
+    const nodes = new Map(this.#doubts.get(key)?.nodes);
+    for (const node of set.nodes) nodes.set(node, this.#until());
+    this.#doubts.set(key, { set, nodes });
+  }
+
+  #until(): number {
+    return this.#now() + IN_DOUBT_MS;
+  }
+
+  #isOver({ resourceVersion, until }: Stored, cached: PullerSet | undefined): boolean {
+    return this.#now() >= until || (cached !== undefined && isAtLeast(cached.resourceVersion, resourceVersion));
   }
 }
 
-function keyOf({ namespace, name }: { namespace: string; name: string }): string {
+function keyOf({ namespace = '', name }: { namespace?: string | undefined; name: string }): string {
   return `${namespace}/${name}`;
 }
 
@@ -89,11 +127,6 @@ function keyOf({ namespace, name }: { namespace: string; name: string }): string
 function isAtLeast(version: string, other: string): boolean {
   if (!/^\d+$/.test(version) || !/^\d+$/.test(other)) return version !== '';
   return version.length === other.length ? version >= other : version.length > other.length;
-}
-
-/** Nobody knows which of the two stands: pulls may run on the nodes of either. */
-function both(cached: PullerSet, sent: PullerSet): PullerSet {
-  return { ...cached, nodes: [...new Set([...cached.nodes, ...sent.nodes])] };
 }
 
 /** Answers of status 4xx mean that the object was not written; a missing answer may mean either. */

@@ -51,11 +51,13 @@ describe('why the API server will not have a DaemonSet', () => {
   const error = (status: number, reason: string, words: string): KubeError => new KubeError(words, { status, reason });
   const forbidden = error(403, 'Forbidden', 'create: User "x" cannot create resource "daemonsets" in the namespace "team"');
   const taken = error(409, 'AlreadyExists', 'create: exists');
-  type Row = [string, { cause: KubeError; of: Puller; failures: number; says: RegExp | undefined }];
-  const row = (title: string, cause: KubeError, [of, failures]: [Puller, number], says?: RegExp): Row => [
-    title,
-    { cause, of, failures, says },
-  ];
+  type Row = [string, { cause: KubeError; of: Puller; failures: number; inDoubt: boolean; says: RegExp | undefined }];
+  const row = (
+    title: string,
+    cause: KubeError,
+    [of, failures, inDoubt = false]: [Puller, number, boolean?],
+    says?: RegExp,
+  ): Row => [title, { cause, of, failures, inDoubt, says }];
   const rows: Row[] = [
     row(
       'without the role in the namespace of a tenant: which to bind',
@@ -67,11 +69,12 @@ describe('why the API server will not have a DaemonSet', () => {
     row('forbidden by a policy: its words alone', error(403, 'Forbidden', 'denied by policy'), [theirs, 1], /^denied by policy$/),
     row('a name that is taken, at first: the cache may lag', taken, [theirs, 2]),
     row('a name that stays taken: left alone', taken, [theirs, 3], /was not made by Harbinger/),
+    row('a name that stays taken, perhaps by an attempt of ours without an answer', taken, [theirs, 9, true]),
     row('a server that is full: may pass', error(429, 'TooManyRequests', 'later'), [theirs, 5]),
     row('no answer: may pass', error(0, 'Timeout', 'no answer'), [theirs, 5]),
   ];
-  test.each(rows)('%s', (_, { cause, of, failures, says }) => {
-    const refusal = refusalOfSet(cause, { step: step(of), failures, namespace: own });
+  test.each(rows)('%s', (_, { cause, of, failures, inDoubt, says }) => {
+    const refusal = refusalOfSet(cause, { step: step(of), failures, inDoubt, namespace: own });
     if (says === undefined) expect(refusal).toBeUndefined();
     else expect(refusal).toMatch(says);
   });

@@ -123,6 +123,11 @@ describe('steps', () => {
     else expect(got).toEqual(expected);
   });
 
+  test('an edit names the set that it changes, so that one that is gone does not come back by it', () =>
+    expect(engineSteps(grants(['a', ['n3']]), [stored()], OPTIONS)).toMatchObject([
+      { do: 'update', object: { metadata: { uid: 'uid-a' } } },
+    ]));
+
   test('other pull secrets: the set is changed, or made anew where every pull of it failed, since Pods keep the old ones', () => {
     const secrets = { ...OPTIONS, pullSecrets: ['registry'] };
     const want = grants(['a', ['n1', 'n2']]);

@@ -82,6 +82,18 @@ describe('a plan', () => {
     }
   });
 
+  test.each<[string, Partial<PlannedPrewarm>, string[]]>([
+    ['written again for who may pull', {}, ['n01']],
+    ['not written for who may begin nothing', { mayPull: false }, []],
+    ['not written where nobody wants it any more', { keep: false, mayPull: false }, []],
+  ])('a pull that only a write without an answer has begun counts, and is %s', (_, change, nodesOfA) => {
+    const doubtful: PullState = { state: 'pulling', inFlight: true, doubtful: true };
+    const line = [prewarm('a', { count: 1, change }), prewarm('b', { pullers: [puller('b')], count: 2 })];
+    const result = plan(line, world([[puller(), { n01: doubtful }]]), { ...WIDE, maxPullingNodes: 1 });
+    expect([granted(result), granted(result, puller('b'))]).toEqual([nodesOfA, []]);
+    expect(result.progress.get('b')?.waitsFor).toBe('cluster');
+  });
+
   test('a failure common to all stops growth, in either ramp; a bad node does not', () => {
     for (const rampUp of ['SlowStart', 'Immediate'] as const) {
       const one = prewarm('a', { change: { rampUp } });

@@ -56,6 +56,12 @@ describe('where an image stands', () => {
       { missingForMs: () => 15_000 },
       { state: 'failed', inFlight: true, reason: 'NoPod', overdue: true },
     ],
+    [
+      'named only by a write that got no answer: nobody owes it a Pod',
+      { sets: [set({ doubtful: ['n1'] })], missingForMs: () => 15_000 },
+      { state: 'pulling', inFlight: true, doubtful: true },
+    ],
+    ['named by such a write, and it has its Pod', { sets: [set({ doubtful: ['n1'] })], pods: [pod()] }, { state: 'warm' }],
     ['one that counts by its Pods only: named, and no Pod', { standing: () => 'pods' }, undefined],
     ['one that counts by its Pods only: proven by its Pod', { standing: () => 'pods', pods: [pod()] }, { state: 'warm' }],
     ['one that does not count, whatever its Pod says', { standing: () => 'none', pods: [pod()] }, undefined],

@@ -73,8 +73,8 @@ function stepFor(puller: Puller, { index, nodes, set }: Shard, asked: StepOption
   const object = pullerManifest(puller, nodes, options, { shard: index, owners });
   // It cannot be changed. One of an older version knows our Pods all the same.
   if (set !== undefined) object.spec.selector.matchLabels = { ...set.selector };
-  // In a tenant's namespace a set of this name that is not the one we know must not be taken over.
-  if (set !== undefined && puller.tenant !== undefined) object.metadata.uid = set.uid;
+  // One that is gone must not come back by an edit that was made from an old cache, and one that is not the one we know not be taken over.
+  if (set !== undefined) object.metadata.uid = set.uid;
   return { do: set === undefined ? 'create' : 'update', hash: puller.hash, object, image: puller.image, nodes: nodes.size };
 }
 
