@@ -66,27 +66,29 @@ describe('reports', () => {
     expect([testsOf(undefined), testsOf({ hello: 1 })]).toEqual([undefined, undefined]);
   });
 
-  test('a case may stand in either suite, and a suite that left no report is named instead of its cases', async () => {
+  test('a case may stand in any of its suites, and a suite that left no report is named instead of its cases', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'cases-'));
     write(dir, 'unit', 'one', 'H-01 is so');
+    write(dir, 'nodes', 'one', 'H-25 is so');
     expect(await checkCases(dir, 'one', ['H-01', 'A-01'])).toEqual([
       `${dir}/integration.json is no report of a run; run make integration`,
     ]);
     write(dir, 'integration', 'one', 'A-01 is so');
-    expect(await checkCases(dir, 'one', ['H-01', 'A-01'])).toEqual([]);
+    expect(await checkCases(dir, 'one', ['H-01', 'A-01', 'H-25'])).toEqual([]);
     expect(await checkCases(dir, 'one', ['H-02'])).toHaveLength(1);
   });
 
   test('a report of another revision proves nothing, whatever passed in it', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'cases-'));
     write(dir, 'unit', 'two', 'H-01 is so');
+    write(dir, 'nodes', 'two', 'H-25 is so');
     write(dir, 'integration', undefined, 'A-01 is so');
     expect(await checkCases(dir, 'two', ['H-01', 'A-01'])).toEqual([
       `${dir}/integration.json is of revision unknown, and this is two; run make integration again`,
     ]);
     write(dir, 'integration', 'two', 'A-01 is so');
     expect(await checkCases(dir, 'two', ['H-01', 'A-01'])).toEqual([]);
-    expect(await checkCases(dir, 'three', ['H-01', 'A-01'])).toHaveLength(2);
+    expect(await checkCases(dir, 'three', ['H-01', 'A-01'])).toHaveLength(3);
   });
 
   test('a revision is the commit, and another one as soon as a file differs from it', async () => {
