@@ -38,6 +38,7 @@ export function failsEverywhere({ warm, common }: Tally): boolean {
 /**
  * How many nodes may pull one image at once, judged by what became of it elsewhere.
  * SlowStart: one node first; each success widens the window by one, so it doubles per round and never waits for a whole round.
+ * SeedThenAll: one node first, and all others once it can serve them (mirrors between nodes).
  * A failure that every node would meet alike (no such image, no right to it, wrong platform) closes the window as long as such
  * failures are not outnumbered by successes; any other failure is one bad node's own and changes nothing, until FAILING_FREE more
  * nodes fail than succeed: that is no matter of nodes any more, and each further one would only come back by itself with the
@@ -46,6 +47,6 @@ export function failsEverywhere({ warm, common }: Tally): boolean {
  */
 export function pullWindow(rampUp: RampUp, tally: Tally): number {
   if (tally.overdue > 0 || failsEverywhere(tally) || tally.mayBegin >= tally.warm + FAILING_FREE) return 0;
-  // SeedThenAll without a seed to wait for is Immediate.
-  return rampUp === 'SlowStart' ? 1 + tally.warm : Number.POSITIVE_INFINITY;
+  if (rampUp === 'SlowStart') return 1 + tally.warm;
+  return rampUp === 'SeedThenAll' && tally.warm === 0 ? 1 : Number.POSITIVE_INFINITY;
 }

@@ -14,9 +14,11 @@ function bytesOf(status: ImagePrewarmStatus | undefined): number {
 /** What the work that is left follows from. */
 type Work = Pick<PrewarmSnapshot, 'prewarm' | 'concurrency'> & { progress: Progress };
 
-/** Nodes that may pull in a first wave; a slow start goes on from what is warm already (`pullWindow`). */
+/** Nodes that may pull in a first wave; what begins with one node goes on from what is warm already (`pullWindow`). */
 function firstWave({ prewarm: { spec }, progress }: Work): number | undefined {
-  return (spec.pull?.rampUp ?? 'SlowStart') === 'SlowStart' ? 1 + progress.warm : undefined;
+  const { rampUp = 'SlowStart' } = spec.pull ?? {};
+  if (rampUp === 'Immediate' || (rampUp === 'SeedThenAll' && progress.warm > 0)) return undefined;
+  return 1 + progress.warm;
 }
 
 /** All that is to be pulled, as if it began now. */

@@ -191,7 +191,7 @@ function workOf(
     prewarm.spec.pull?.maxConcurrentNodes ?? Number.POSITIVE_INFINITY,
   );
   const concurrency = Math.max(1, most);
-  const first = (prewarm.spec.pull?.rampUp ?? 'SlowStart') === 'SlowStart' ? 1 : undefined;
+  const first = prewarm.spec.pull?.rampUp === 'Immediate' ? undefined : 1;
   return { nodes, concurrency, deadlineMs: prewarmDeadlineMs({ bytesPerNode, nodes, concurrency, first }, budgets) };
 }
 

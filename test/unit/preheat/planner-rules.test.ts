@@ -258,6 +258,19 @@ describe('SlowStart', () => {
   });
 });
 
+describe('SeedThenAll', () => {
+  test.each<[string, Record<string, PullState>, number]>([
+    ['begins on one node', {}, 1],
+    ['waits for it', { n1: pulling }, 1],
+    ['goes on on all once it can serve the others', { n1: warm }, 6],
+    ['replaces one that fails', { n1: lost }, 1],
+  ])('%s', (_case, states, count) => {
+    const seen = Object.keys(states).length === 0 ? world() : world([puller(), states]);
+    const nodes = granted(plan([prewarm('a', { rampUp: 'SeedThenAll' }, { count: 6 })], seen, WIDE));
+    expect(nodes.filter((n) => states[n]?.state !== 'failed')).toHaveLength(count);
+  });
+});
+
 describe('gangs in a line', () => {
   const gang = (key: string, letter: string, priority: number, of: number): PlannedPrewarm =>
     prewarm(key, { occupies: true, rank: { reserved: false, priority, queuedAt: 0 } }, { image: puller(letter), of, count: 3 });
