@@ -133,7 +133,10 @@ export const imagePrewarmSpec = z
         rampUp: z
           .enum(['SlowStart', 'Immediate', 'SeedThenAll'])
           .default('SlowStart')
-          .meta({ description: 'How fast the number of pulling nodes grows. SlowStart: one node, and one more for each that is warm. SeedThenAll: one node, then all, for mirrors between nodes. Immediate: all.' }),
+          .meta({
+            description:
+              'How fast the number of pulling nodes grows. SlowStart: one node, and one more for each that is warm. SeedThenAll: one node, then all, for mirrors between nodes. Immediate: all.',
+          }),
         maxConcurrentNodes: z
           .int()
           .min(1)
