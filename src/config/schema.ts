@@ -136,12 +136,10 @@ const budgets = z
       description:
         'Compressed GiB that are pulled at once for the ImagePrewarms of one namespace; no limit when absent. An image that is larger is pulled by one node at a time.',
     }),
-    retainAfterAdmissionMinutes: z
-      .int()
-      .min(0)
-      .max(1440)
-      .default(15)
-      .meta({ description: 'How long pullers keep the images of an admitted gang whose Pods do not start.' }),
+    retainAfterAdmissionMinutes: z.int().min(0).max(1440).default(15).meta({
+      description:
+        'How long after its admission pullers keep the images of a gang whose Pods do not all run; once they do, pullers go.',
+    }),
     unstampedHoldSeconds: z
       .int()
       .min(5)

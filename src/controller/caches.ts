@@ -17,6 +17,7 @@ import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
 import type { RuntimeClassFacts } from '../placement/capability.js';
 import { runtimeClassFacts } from '../placement/capability.js';
+import { GangCounts } from '../placement/gang-counts.js';
 import type { NodeFacts } from '../placement/node-facts.js';
 import { nodeFacts } from '../placement/node-facts.js';
 import { projectPullerPod, projectPullerSet } from '../preheat/backends/daemonset/project.js';
@@ -108,6 +109,8 @@ export class Caches {
   readonly usage: Reflector<PodUse>;
   /** Sums of it by node. */
   readonly nodeUsage = new NodeUsage();
+  /** Sums of it by gang. */
+  readonly gangCounts = new GangCounts();
   readonly rejections: Reflector<RejectionView>;
   readonly workloads: Reflector<WorkloadView>;
   readonly clusterQueues: Reflector<{ name: string; flavors: string[] }>;
@@ -147,7 +150,10 @@ export class Caches {
     this.pods = follow(RESOURCE.pods, projectPullerPod, { ...pullers, indexes: { node: (p) => [p.node] } });
     this.accelerated = follow(RESOURCE.pods, projectAccelerated, { labelSelector: LABEL.accelerated });
     this.usage = follow(RESOURCE.pods, new PodUsages().project);
-    this.usage.onChange((_key, now, before) => this.nodeUsage.note(now, before));
+    this.usage.onChange((_key, now, before) => {
+      this.nodeUsage.note(now, before);
+      this.gangCounts.note(now, before);
+    });
     this.rejections = follow(RESOURCE.events, projectRejection, {
       namespace,
       // A Normal one for each Pod that was made is no complaint, and there are many.

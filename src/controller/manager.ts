@@ -267,7 +267,7 @@ export class Manager {
 
   #wire(): void {
     const { nodes, pods, sets, prewarms, workloads, owners, namespaces, checks, checkConfigs, policies } = this.#caches;
-    const { clusterQueues, localQueues, flavors, rejections, runtimeClasses, accelerated } = this.#caches;
+    const { clusterQueues, localQueues, flavors, rejections, runtimeClasses, accelerated, gangCounts } = this.#caches;
     const plan = (): void => this.#plan();
     const all = (): void => this.reconsider();
     for (const cache of [pods, sets, rejections]) cache.onChange(plan);
@@ -305,6 +305,10 @@ export class Manager {
       this.#workload(key);
       const gang = (now ?? before)?.gang;
       if (gang !== undefined) this.#gang(key, gang);
+    });
+    // Pods change all the time; that the last one of a gang runs is rare.
+    gangCounts.onChange((at, now, before) => {
+      if (this.#views.completes(at, now, before)) plan();
     });
     owners.onChange((now, before) => this.#owner(now, before));
     owners.onServed(all);

@@ -24,6 +24,16 @@ export interface PodSet {
   assignment?: NodeAssignment;
 }
 
+/** How many Pods have to be there for a gang to run as a whole. */
+export interface Headcount {
+  /** That it was admitted with. */
+  admitted: number;
+  /** The same without those that are done for good by now. */
+  left: number;
+  /** It was taken its quota before: Pods that ran to their end may be of that time. */
+  again: boolean;
+}
+
 export interface GangState {
   /** Epoch ms; absent while no quota is reserved. */
   reservedAt?: number;
@@ -32,7 +42,10 @@ export interface GangState {
   admittedAt?: number;
   /** It is or was admitted: Pods may have run, also where an eviction sent it back to its queue since. */
   ran?: boolean;
+  /** All of its Pods run, by what its source says or, in a view, by the Pods themselves. */
   podsReady: boolean;
+  /** By which its Pods tell that, where its source may leave it open. */
+  headcount?: Headcount;
   finished: boolean;
   evicted: boolean;
   active: boolean;

@@ -16,9 +16,9 @@ export interface PodShape {
 
 /**
  * `waiting`: not bound, or bound and failing to start; `starting`: the kubelet is at it, and may be pulling; `leaving`: being deleted;
- * `over`: takes nothing any more.
+ * `done`: ran to its end, `over`: failed, and either takes nothing any more.
  */
-export type PodState = 'waiting' | 'starting' | 'running' | 'leaving' | 'over';
+export type PodState = 'waiting' | 'starting' | 'running' | 'leaving' | 'done' | 'over';
 
 /** What is kept of every Pod of the cluster. */
 export interface PodUse {
@@ -28,6 +28,8 @@ export interface PodUse {
   state: PodState;
   /** Epoch ms. */
   createdAt: number;
+  /** Key of the gang that Kueue makes of Pods that it takes as they are; nothing is on record for these when they are made. */
+  queuedAs?: string;
   shape: PodShape;
 }
 
@@ -89,7 +91,7 @@ export class NodeUsage {
   }
 
   #count({ namespace, node, state, shape }: PodUse, sign: 1 | -1): void {
-    if (node === '' || state === 'over') return;
+    if (node === '' || state === 'done' || state === 'over') return;
     const use = this.#nodes.get(node) ?? {
       pods: 0,
       leavingPods: 0,

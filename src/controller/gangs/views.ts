@@ -1,13 +1,15 @@
 import type { ImagePrewarm } from '../../api/kinds/index.js';
 import { validDeadline } from '../../gangs/hold.js';
-import { gangIndex } from '../../gangs/identity.js';
+import { gangIndex, gangKeys, isNameKey } from '../../gangs/identity.js';
 import type { OptIn } from '../../gangs/opt-in.js';
 import { optIn } from '../../gangs/opt-in.js';
 import { templateFacts } from '../../gangs/pod-templates.js';
-import type { Gang } from '../../gangs/shape.js';
+import type { Gang, Headcount } from '../../gangs/shape.js';
 import { present } from '../../api/json.js';
 import type { GangRef } from '../../api/kinds/image-prewarm.js';
 import { jobKind } from '../../gangs/kinds.js';
+import type { PodCount } from '../../placement/gang-counts.js';
+import { allRun } from '../../placement/gang-counts.js';
 import type { Caches } from '../caches.js';
 import { prewarmName } from './decide.js';
 import { genericView } from './sources/generic.js';
@@ -141,7 +143,7 @@ export class GangViews {
       .map((c) => own.get(c.name))
       .map((c) => (c === undefined ? 100 : parametersOf(c, this.#caches.checkConfigs).parameters.minWarmPercent));
     return present<GangView>({
-      gang: workload.gang,
+      gang: this.#withPods(workload.gang),
       optIn: this.optInOf(workload.gang),
       checkReady: intendedReady || checks.some((c) => c.state === 'Ready'),
       checked: checks.length > 0,
@@ -150,6 +152,28 @@ export class GangViews {
       deadline: validDeadline(workload.hold),
       position: positions.get(workload.key),
     });
+  }
+
+  /** Whether it is by this change of what runs under a key (see gangIndex) that some gang runs as a whole. */
+  completes(at: string, now: PodCount, before: PodCount): boolean {
+    return this.#caches.prewarms.byIndex('gang', at).some((prewarm) => {
+      const headcount = openHeadcount(this.workloadOf(prewarm)?.gang);
+      return headcount !== undefined && allRun(headcount, now) && !allRun(headcount, before);
+    });
+  }
+
+  /** A gang as its Pods show it: whether they run is told by Kueue only where it is configured to wait for that. */
+  #withPods(gang: Gang): Gang {
+    const { namespace, ref, state } = gang;
+    const headcount = openHeadcount(gang);
+    if (headcount === undefined) return gang;
+    const { prewarms, gangCounts } = this.#caches;
+    // A name that several gangs have had is the name of none.
+    const keys = gangKeys(ref).filter(
+      (key) => !isNameKey(key) || prewarms.byIndex('gang', gangIndex(namespace, key)).length <= 1,
+    );
+    const run = keys.some((key) => allRun(headcount, gangCounts.of(namespace, key)));
+    return run ? { ...gang, state: { ...state, podsReady: true } } : gang;
   }
 
   #isQueued({ namespace, ref }: Gang): boolean {
@@ -187,6 +211,12 @@ export class GangViews {
     }
     return positions;
   }
+}
+
+/** By what Pods of a gang tell that it runs, while that is the question. Pods of before its admission are leaving, and count as that. */
+function openHeadcount(gang: Gang | undefined): Headcount | undefined {
+  const { admitted, finished, podsReady, headcount } = gang?.state ?? {};
+  return admitted === true && finished !== true && podsReady !== true ? headcount : undefined;
 }
 
 /** The objects whose annotations count as those of the job; only kinds that may be read. */

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import type { KubeObject } from '../../../src/api/object.js';
 import { defaultConfig } from '../../../src/config/load.js';
 import { Manager } from '../../../src/controller/manager.js';
-import type { Page, PageOptions, WatchPort } from '../../../src/kube/client.js';
+import type { Page, PageOptions, WatchEvent, WatchOptions, WatchPort } from '../../../src/kube/client.js';
 import { KubeError } from '../../../src/kube/errors.js';
 import { EventRecorder } from '../../../src/kube/events.js';
 import type { KubePort } from '../../../src/kube/port.js';
@@ -16,12 +16,13 @@ const aborted = (signal: AbortSignal | undefined): Promise<never> =>
   new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(new Error('aborted'))));
 type Client = KubePort & WatchPort;
 
-/** An API server that answers lists of what it is given, keeps back those it is told to, and notes writes. It tells nothing in watches. */
+/** An API server that answers lists of what it is given, keeps back those it is told to, and notes writes. Watches tell what it is told to tell. */
 class Api {
   readonly writes: { what: string; body: unknown }[] = [];
   readonly refusals = new Map<string, KubeError>();
   readonly #objects: Record<string, Raw[]>;
   readonly #withheld = new Map<string, { wait: Promise<void>; give: () => void }>();
+  readonly #watches = new Map<string, (event: WatchEvent) => void>();
 
   constructor(objects: Record<string, Raw[]>, withheld: readonly string[]) {
     this.#objects = objects;
@@ -36,6 +37,11 @@ class Api {
     this.#withheld.get(plural)?.give();
   }
 
+  /** An event for whoever watches all objects of a kind. */
+  tell(plural: string, event: WatchEvent): void {
+    this.#watches.get(plural)?.(event);
+  }
+
   get client(): Client {
     const write = (verb: string, resource: Resource, body: unknown): Promise<never> => {
       const what = `${verb} ${resource.plural}`;
@@ -46,12 +52,12 @@ class Api {
     const client: Partial<Client> = {
       listPage: async <T extends KubeObject>(resource: Resource, options: PageOptions = {}) => {
         await Promise.race([this.#withheld.get(resource.plural)?.wait ?? Promise.resolve(), aborted(options.signal)]);
-        return { items: this.#objects[resource.plural] ?? [], resourceVersion: '1' } as unknown as Page<T>;
+        // Of Pods none has a label that is asked for.
+        const items = resource.plural === 'pods' && options.labelSelector !== undefined ? [] : this.#objects[resource.plural];
+        return { items: items ?? [], resourceVersion: '1' } as unknown as Page<T>;
       },
-      async *watch(_resource, options) {
-        await aborted(options?.signal);
-        yield* [];
-      },
+      watch: <T extends KubeObject>(resource: Resource, options: WatchOptions = {}) =>
+        this.#watch(resource, options) as AsyncIterable<WatchEvent<T>>,
       apply: (resource, object) => write('apply', resource, object),
       patch: (resource, _name, patch) => write('patch', resource, patch),
       create: (resource, object) => write('create', resource, object),
@@ -60,6 +66,15 @@ class Api {
         Promise.reject(new KubeError(`get ${resource.plural} ${name.name}`, { status: 404, reason: 'NotFound' })),
     };
     return client as Client;
+  }
+
+  async *#watch({ plural }: Resource, { labelSelector, signal }: WatchOptions): AsyncGenerator<WatchEvent> {
+    for (;;) {
+      const told = new Promise<WatchEvent>((tell) => {
+        if (labelSelector === undefined) this.#watches.set(plural, tell);
+      });
+      yield await Promise.race([told, aborted(signal)]);
+    }
   }
 }
 
@@ -302,4 +317,57 @@ test('what keeps a check from being answered, for ten minutes or more, does so f
   const before = written(api).length;
   await clock.advance(30_000);
   expect(written(api).slice(before)).toEqual(['patch workloads']);
+});
+
+describe('a gang that Kueue admitted and says nothing more of', () => {
+  const conditions = ['QuotaReserved', 'Admitted'].map((type) => ({
+    type,
+    status: 'True',
+    lastTransitionTime: '2025-12-31T23:59:59Z',
+  }));
+  const member = (name: string, phase: string, resourceVersion: string): Raw =>
+    raw(meta(name, { resourceVersion, ownerReferences: [{ kind: 'Job', name: 'train', uid: 'train-uid', controller: true }] }), {
+      spec: { nodeName: 'n' },
+      status: { phase },
+    });
+  const admittedGang = (): Record<string, Raw[]> => {
+    const [workload] = OBJECTS[RESOURCE.workloads.plural] ?? [];
+    const spec = workload?.['spec'] as { podSets: object[] };
+    return {
+      ...OBJECTS,
+      [RESOURCE.workloads.plural]: [
+        {
+          ...workload,
+          spec: { ...spec, podSets: spec.podSets.map((p) => ({ ...p, count: 2 })) },
+          status: { conditions, admission: { clusterQueue: 'cq', podSetAssignments: [{ name: 'main', count: 2 }] } },
+        } as Raw,
+      ],
+      [RESOURCE.imagePrewarms.plural]: [
+        raw(meta('train-1', { generation: 1 }), {
+          spec: {
+            gangRef: { apiGroup: 'batch', kind: 'Job', name: 'train', uid: 'train-uid' },
+            targets: [{ name: 'main', images: [{ reference: 'a' }], nodes: { selector: {} } }],
+            pin: 'AtRelease',
+            retain: 'UntilGangStarts',
+            spareNodes: 0,
+            suspend: false,
+          },
+        }),
+      ],
+      [RESOURCE.pods.plural]: [member('a', 'Pending', '5'), member('b', 'Pending', '5')],
+    };
+  };
+  const statuses = (api: Api): string[] =>
+    api.writes.filter((w) => w.what === 'apply imageprewarms').map((w) => JSON.stringify(w.body));
+
+  test('has its images, and is told so, once its last Pod runs and not before', async () => {
+    const { api, clock } = await lead([], admittedGang());
+    api.tell('pods', { type: 'MODIFIED', object: member('a', 'Running', '6') });
+    await clock.advance(120_000);
+    expect(statuses(api).length).toBeGreaterThan(0);
+    expect(statuses(api).filter((s) => s.includes('Finished'))).toEqual([]);
+    api.tell('pods', { type: 'MODIFIED', object: member('b', 'Running', '7') });
+    await clock.advance(2_000);
+    expect(statuses(api).at(-1)).toContain('Finished');
+  });
 });

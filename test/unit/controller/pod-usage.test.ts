@@ -41,7 +41,8 @@ describe('what is kept of a Pod', () => {
     ['one that cannot pull waits', { status: waiting('ImagePullBackOff') }, 'waiting'],
     ['one that is not bound waits', { spec: { nodeName: undefined }, status: { phase: 'Pending' } }, 'waiting'],
     ['one that is being deleted leaves', { metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } }, 'leaving'],
-    ['one that has ended is over', { status: { phase: 'Succeeded' } }, 'over'],
+    ['one that ran to its end is done', { status: { phase: 'Succeeded' } }, 'done'],
+    ['and stays so while it is deleted', { metadata: { deletionTimestamp: 'x' }, status: { phase: 'Succeeded' } }, 'done'],
     [
       'one that has failed is over, deleted or not',
       { metadata: { deletionTimestamp: 'x' }, status: { phase: 'Failed' } },
@@ -54,6 +55,22 @@ describe('what is kept of a Pod', () => {
     ],
   ];
   test.each(states)('%s', (_title, change, state) => expect(project(raw(change)).state).toBe(state));
+
+  const managed = { 'kueue.x-k8s.io/managed': 'true' };
+  const queued: [string, object, string | undefined][] = [
+    ['of a Job', {}, undefined],
+    ['that Kueue takes by itself', { labels: managed }, 'p-uid'],
+    ['of a group', { labels: { ...managed, 'kueue.x-k8s.io/pod-group-name': 'g' } }, 'Workload.kueue.x-k8s.io/g'],
+    [
+      'of a group that is named by an annotation',
+      { labels: managed, annotations: { 'kueue.x-k8s.io/pod-group-name': 'g' } },
+      'Workload.kueue.x-k8s.io/g',
+    ],
+    ['of a group that Kueue does not take', { labels: { 'kueue.x-k8s.io/pod-group-name': 'g' } }, undefined],
+  ];
+  test.each(queued)('the gang that a Pod %s is in Kueue', (_title, metadata, key) => {
+    expect(project(raw({ metadata: { uid: 'p-uid', ...metadata } })).queuedAs).toBe(key);
+  });
 
   const decided: [string, object, object, string[]][] = [
     ['a decision of the webhook decides', { 'harbinger.dev/decisions': '[]' }, {}, []],

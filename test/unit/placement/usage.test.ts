@@ -6,7 +6,7 @@ import type { PodState, PodUse } from '../../../src/placement/usage.js';
 import { NodeUsage } from '../../../src/placement/usage.js';
 import { node } from './nodes.js';
 
-const STATES: readonly PodState[] = ['waiting', 'starting', 'running', 'leaving', 'over'];
+const STATES: readonly PodState[] = ['waiting', 'starting', 'running', 'leaving', 'done', 'over'];
 
 const pod = (on: string, requests: Record<string, number> = {}, change: Partial<PodUse> & { gangs?: string[] } = {}): PodUse => {
   const { gangs = [], ...rest } = change;
@@ -27,7 +27,8 @@ describe('how near a node is to taking a Pod of 4 cores', () => {
     ['a thousandth of a core too much is too much', [pod('n', { cpu: 4.001 })], { class: 2, missing: 1 / 8000 }],
     ['what is being deleted leaves soon', [pod('n', { cpu: 8 }, { state: 'leaving' })], { class: 1, missing: 0.5 }],
     ['what runs stays', [pod('n', { cpu: 8 })], { class: 2, missing: 0.5 }],
-    ['a Pod that has ended takes nothing', [pod('n', { cpu: 8 }, { state: 'over' })], { class: 0, missing: 0 }],
+    ['a Pod that has failed takes nothing', [pod('n', { cpu: 8 }, { state: 'over' })], { class: 0, missing: 0 }],
+    ['nor does one that ran to its end', [pod('n', { cpu: 8 }, { state: 'done' })], { class: 0, missing: 0 }],
     ['a Pod that is not bound takes nothing', [pod('', { cpu: 8 }, { state: 'waiting' })], { class: 0, missing: 0 }],
     ['a Pod that fails to start takes its share', [pod('n', { cpu: 8 }, { state: 'waiting' })], { class: 2, missing: 0.5 }],
     ['Pods of another node do not count', [pod('m', { cpu: 8 })], { class: 0, missing: 0 }],

@@ -6,7 +6,7 @@ import type { GateView } from '../../../gangs/gates.js';
 import { gateView } from '../../../gangs/gates.js';
 import type { HoldView } from '../../../gangs/hold.js';
 import { holdView } from '../../../gangs/hold.js';
-import type { Gang, GangState, PodSet } from '../../../gangs/shape.js';
+import type { Gang, GangState, Headcount, PodSet } from '../../../gangs/shape.js';
 import { nodeAssignment } from '../../../gangs/topology.js';
 import type { AffinityTerm } from '../../../placement/filters/node-affinity.js';
 import type { TolerationLike } from '../../../placement/filters/taints.js';
@@ -37,17 +37,34 @@ const JOB_FALLBACK = { apiVersion: 'kueue.x-k8s.io/v1beta2', kind: 'Workload' };
 /** More owners than this are not asked what they say: a group of Pods has one for each of them. */
 const MAX_OWNERS = 64;
 
-function podSets(spec: Json, status: Json): PodSet[] {
+/** A podSet with what the status says of it. */
+interface PodSetFacts {
+  podSet: Json;
+  name: string;
+  assigned: Json | undefined;
+  /** Pods that there are to be without those that are done for good. */
+  rest: number;
+  /** Pods that the gang has or gets: what is assigned is without those that were done by then (workload_types.go, PodSetAssignment.count). */
+  count: number;
+}
+
+function factsOf(spec: Json, status: Json): PodSetFacts[] {
   const assignments = records(at(status, 'admission')['podSetAssignments']);
   const reclaimable = records(status['reclaimablePods']);
   return records(spec['podSets']).map((podSet) => {
     const name = string(podSet['name']) ?? 'main';
     const assigned = assignments.find((a) => a['name'] === name);
     const done = number(reclaimable.find((r) => r['name'] === name)?.['count']) ?? 0;
+    const rest = Math.max(0, (number(podSet['count']) ?? 0) - done);
+    return { podSet, name, assigned, rest, count: number(assigned?.['count']) ?? rest };
+  });
+}
+
+function podSets(facts: readonly PodSetFacts[]): PodSet[] {
+  return facts.map(({ podSet, name, assigned, count }) => {
     return present<PodSet>({
       name,
-      // What is assigned is without the Pods that were done by then (workload_types.go, PodSetAssignment.count).
-      count: number(assigned?.['count']) ?? Math.max(0, (number(podSet['count']) ?? 0) - done),
+      count,
       minCount: number(podSet['minCount']),
       template: at(podSet, 'template'),
       flavors: assigned === undefined ? undefined : stringMap(assigned['flavors']),
@@ -56,7 +73,13 @@ function podSets(spec: Json, status: Json): PodSet[] {
   });
 }
 
-function gangState(status: Json, hold: HoldView): GangState {
+/** Kueue's own rule for what a gang still needs (pkg/workload totalRequestsFromAdmission): of one admitted with fewer, those at most. */
+function headcount(facts: readonly PodSetFacts[], evicted: boolean): Headcount {
+  const sum = (of: (f: PodSetFacts) => number): number => facts.reduce((all, f) => all + of(f), 0);
+  return { admitted: sum((f) => f.count), left: sum((f) => Math.min(f.count, f.rest)), again: evicted };
+}
+
+function gangState(status: Json, hold: HoldView, facts: readonly PodSetFacts[]): GangState {
   const conditions = records(status['conditions']);
   const sinceTrue = (type: string): number | undefined => {
     const condition = conditions.find((c) => c['type'] === type && c['status'] === 'True');
@@ -69,7 +92,13 @@ function gangState(status: Json, hold: HoldView): GangState {
     admittedAt: sinceTrue('Admitted'),
     // Kueue writes this condition with the first admission and keeps it, as False, from then on (pkg/workload SyncAdmittedCondition).
     ran: conditions.some((c) => c['type'] === 'Admitted'),
+    // Written only with waitForPodsReady (pkg/controller/jobframework/reconciler.go), which was off by default before Kueue 0.19.
     podsReady: sinceTrue('PodsReady') !== undefined,
+    // As False it stays after an eviction (pkg/workload SetQuotaReservation).
+    headcount: headcount(
+      facts,
+      conditions.some((c) => c['type'] === 'Evicted'),
+    ),
     finished: hold.finished,
     evicted: hold.evicted,
     active: hold.active,
@@ -92,6 +121,7 @@ export function projectWorkload(raw: KubeObject & Json): WorkloadView {
   const { metadata } = raw;
   const [spec, status] = [at(raw, 'spec'), at(raw, 'status')];
   const hold = holdView(raw);
+  const facts = factsOf(spec, status);
   const owners = records(metadata.ownerReferences).map(ownerOf);
   const controller = owners.find((o) => o.controller);
   const owner = controller ?? { ...JOB_FALLBACK, name: metadata.name, uid: metadata.uid ?? '' };
@@ -110,8 +140,8 @@ export function projectWorkload(raw: KubeObject & Json): WorkloadView {
     clusterQueue: string(at(status, 'admission')['clusterQueue']),
     priority: number(spec['priority']) ?? 0,
     queuedAt: queuedAt(raw, status),
-    podSets: podSets(spec, status),
-    state: gangState(status, hold),
+    podSets: podSets(facts),
+    state: gangState(status, hold, facts),
     annotations,
   });
   return {
