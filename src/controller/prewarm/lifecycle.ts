@@ -67,7 +67,7 @@ function retained({ prewarm, gang, now, retainAfterAdmissionMs }: LifecycleInput
     case 'WhileGangRuns':
       return gang === undefined || !gang.gang.state.finished;
     default:
-      return gang === undefined || !gangServed(gang, now, retainAfterAdmissionMs);
+      return gang === undefined || !(gangServed(gang, now, retainAfterAdmissionMs) || wasServedSince(prewarm, gang));
   }
 }
 
@@ -77,8 +77,20 @@ function isGone({ spec }: ImagePrewarm, gang: GangView | undefined): boolean {
 }
 
 /** Whether the status says that the gang was let go or needs nothing: all that is left to ask once its Workload is gone. */
-function wasServed({ status }: ImagePrewarm): boolean {
-  return isTrue(status?.conditions, 'Released') || status?.conditions?.find((c) => c.type === 'Ready')?.reason === 'Finished';
+function wasServed(prewarm: ImagePrewarm): boolean {
+  return isTrue(prewarm.status?.conditions, 'Released') || isFinished(prewarm);
+}
+
+/**
+ * Whether a gang had what it was prewarmed for since it was admitted: when it loses a Pod later there is no puller any more that could
+ * be kept. A gang that waits again is told something else.
+ */
+function wasServedSince(prewarm: ImagePrewarm, { gang }: GangView): boolean {
+  return gang.state.admitted && isFinished(prewarm);
+}
+
+function isFinished({ status }: ImagePrewarm): boolean {
+  return status?.conditions?.find((c) => c.type === 'Ready')?.reason === 'Finished';
 }
 
 /**

@@ -52,6 +52,34 @@ describe('a job whose Workload is gone', () => {
 const suspendedSince = (ms: number) =>
   prewarm({ conditions: [{ ...conditionOf('Ready', false, 'Suspended'), lastTransitionTime: iso(ms) }] });
 
+describe('a gang that was admitted', () => {
+  const finished = { conditions: [conditionOf('Ready', false, 'Finished')] };
+  const admitted = { admitted: true, admittedAt: T0 - 60_000 };
+  const HOLDS = { mayPull: false, keep: true, why: 'Finished' };
+  const rows: [string, LifecycleInput, object][] = [
+    ['holds what is warm until its Pods run', input({ gang: gang({}, admitted) }), HOLDS],
+    ['holds nothing once they do', input({ gang: gang({}, { ...admitted, podsReady: true }) }), DROPS],
+    ['nor when one of them is made again', input({ prewarm: prewarm(finished), gang: gang({}, admitted) }), DROPS],
+    [
+      'negative twin: evicted and queued again it is pulled for',
+      input({ prewarm: prewarm(finished), gang: gang({ position: 0 }, { ran: true }) }),
+      PULLS,
+    ],
+    [
+      'negative twin: WhileGangRuns is for Pods that are made again',
+      input({ prewarm: prewarm(finished, { retain: 'WhileGangRuns' }), gang: gang({}, admitted) }),
+      PULLS,
+    ],
+    [
+      'and whose Pods do not start holds it for a while',
+      input({ gang: gang({}, { ...admitted, admittedAt: T0 - 899_999 }) }),
+      HOLDS,
+    ],
+    ['and no longer', input({ gang: gang({}, { ...admitted, admittedAt: T0 - 900_000 }) }), DROPS],
+  ];
+  test.each(rows)('%s', (_title, given, expected) => expect(lifecycle(given)).toEqual(expected));
+});
+
 describe('a gang without a place in a queue', () => {
   const rows: [string, LifecycleInput, object][] = [
     ['positive control: at the head', input({ gang: gang({ position: 0 }) }), PULLS],
