@@ -18,6 +18,8 @@ export interface KueueOptions {
   webhooks?: boolean;
   /** Integrations; default only batch/job. */
   frameworks?: readonly string[];
+  /** Whether Kueue shows in conditions (PodsReady) when all Pods of a gang are up. On by default, as in Kueue 0.19; before that it was off. */
+  waitForPodsReady?: boolean;
   /** More fields of Kueue's configuration, merged over ours at the top level. */
   config?: Record<string, unknown>;
 }
@@ -84,7 +86,7 @@ export async function installKueueTypes(client: ClusterClient): Promise<void> {
 
 function configuration(
   at: { certDir: string; webhookPort: number; healthPort: number; metricsPort: number },
-  { frameworks = ['batch/job'] }: KueueOptions,
+  { frameworks = ['batch/job'], waitForPodsReady = true }: KueueOptions,
 ): Record<string, unknown> {
   return {
     apiVersion: 'config.kueue.x-k8s.io/v1beta2',
@@ -96,11 +98,10 @@ function configuration(
     leaderElection: { leaderElect: false },
     internalCertManagement: { enable: true, webhookServiceName: 'kueue-webhook-service', webhookSecretName: SECRET },
     clientConnection: { qps: 300, burst: 500 },
-    // Users of gangs run with it, and it shows in conditions (PodsReady) when the whole gang is up.
     waitForPodsReady: { timeout: '10m', blockAdmission: false },
     integrations: { frameworks: [...frameworks] },
     // Its server has a fixed port on all interfaces: two clusters on one machine would fight for it.
-    featureGates: { VisibilityOnDemand: false },
+    featureGates: { VisibilityOnDemand: false, ...(waitForPodsReady ? {} : { DisableWaitForPodsReady: true }) },
   };
 }
 

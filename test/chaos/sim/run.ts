@@ -180,7 +180,7 @@ class Simulation {
     );
     const nodes = new NodeController(world, machines);
     for (const machine of machines.values()) machine.join();
-    const kueue = new Kueue(world, SLOTS);
+    const kueue = new Kueue(world, { slots: SLOTS, waitForPodsReady: this.#seed % 2 === 0 });
     scheduler(world);
     daemonSets(world);
     garbageCollector(world);

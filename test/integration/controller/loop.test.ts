@@ -34,7 +34,13 @@ describe('a gang that waits in a queue', () => {
   let blockerImage: string;
 
   beforeAll(async () => {
-    cluster = await Cluster.start({ name: 'it-loop', kueue: true, nodes: { fake: 3 }, say: () => undefined });
+    cluster = await Cluster.start({
+      name: 'it-loop',
+      // As it came before 0.19: it writes nothing of the Pods of a gang.
+      kueue: { waitForPodsReady: false },
+      nodes: { fake: 3 },
+      say: () => undefined,
+    });
     await cluster.client.apply(namespace);
     blockerImage = (await pushImage(cluster, 'blocker')).image;
     harbinger = await cluster.installHarbinger({
@@ -83,6 +89,46 @@ describe('a gang that waits in a queue', () => {
     expect(conditionOf(released, 'Released')?.reason).toBe('WarmVerified');
     await pullersGone(cluster, resolved);
     await removeJob(cluster, 'waiting');
+  }, 120_000);
+
+  test('has its images held until the last of its Pods runs, and no longer', async () => {
+    const { image, resolved } = await pushImage(cluster, 'apart');
+    await cluster.client.create(gang('blocker', blockerImage));
+    await workloadOf(cluster, 'blocker', admitted);
+    // One Pod to a node, and somebody sits on the third. Of several terms the scheduler would look again only when a Pod of all goes.
+    const seated = { 'job-name': 'apart' };
+    const apart = { labelSelector: { matchLabels: seated }, topologyKey: 'kubernetes.io/hostname' };
+    const affinity = { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [apart] } };
+    await cluster.client.create({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'seat', namespace: NS, labels: seated },
+      spec: {
+        nodeName: 'fake-3',
+        terminationGracePeriodSeconds: 0,
+        containers: [{ name: 'c', image: blockerImage, command: ['/pause', 'sleep', '3600'] }],
+      },
+    });
+    await cluster.client.create(gang('apart', image, { annotations: prewarm(), spec: { affinity } }));
+    await prewarmOf(cluster, 'apart', ready);
+    await removeJob(cluster, 'blocker');
+    await workloadOf(cluster, 'apart', admitted);
+    await runningPods(cluster, 'apart', 2);
+    // Whoever has warmed another image since has planned since.
+    await cluster.client.create(gang('since', (await pushImage(cluster, 'since')).image, { annotations: prewarm() }));
+    await prewarmOf(cluster, 'since', ready);
+    expect(conditionOf(await prewarmOf(cluster, 'apart'), 'Ready')?.reason).toBe('AllNodesWarm');
+    expect(await pullersOf(cluster, resolved)).toHaveLength(3);
+
+    await cluster.client.delete('v1/Pod', `${NS}/seat`);
+    await runningPods(cluster, 'apart', 3);
+    await prewarmOf(cluster, 'apart', (p) => conditionOf(p, 'Ready')?.reason === 'Finished');
+    await pullersGone(cluster, resolved);
+    // Nobody but the Pods can have told.
+    const { status } = await workloadOf(cluster, 'apart');
+    expect(status.conditions.map((c: { type: string }) => c.type)).not.toContain('PodsReady');
+    await removeJob(cluster, 'apart');
+    await removeJob(cluster, 'since');
   }, 120_000);
 
   test('that did not opt in is let go at first sight and nothing is pulled for it', async () => {

@@ -17,17 +17,23 @@ import {
   type ConditionDraft,
 } from './world.js';
 
+export interface KueueOptions {
+  /** Pods for which the queue has quota. */
+  slots: number;
+  /** Without it, as before Kueue 0.19, nothing in a Workload tells that its Pods run. */
+  waitForPodsReady: boolean;
+}
+
 export type EvictionReason = 'Preempted' | 'PodsReadyTimeout' | 'Deactivated';
 
 /** Kueue: makes Workloads, reserves quota in order of the queue, asks checks, admits, evicts and takes back. */
 export class Kueue {
   readonly #world: World;
-  readonly #slots: number;
+  readonly #options: KueueOptions;
 
-  /** @param slots Pods for which the queue has quota */
-  constructor(world: World, slots: number) {
+  constructor(world: World, options: KueueOptions) {
     this.#world = world;
-    this.#slots = slots;
+    this.#options = options;
     const { workloads, jobs, pods, admissionChecks, clusterQueues } = RESOURCE;
     const watches = [workloads, jobs, pods, admissionChecks, clusterQueues];
     actor(world, { watches, reactMs: [50, 400], everyMs: 15_000 }, () => this.#round());
@@ -117,7 +123,7 @@ export class Kueue {
         { type: 'QuotaReserved', ...none },
         // Of a gang that was never admitted Kueue says nothing.
         ...(holds(workload, 'Admitted') ? [{ type: 'Admitted', ...none } as const] : []),
-        { type: 'PodsReady', ...none },
+        ...(this.#options.waitForPodsReady ? [{ type: 'PodsReady', ...none } as const] : []),
         { type: 'Requeued', status: 'True', reason: 'BackoffFinished' },
       ),
       admission: null,
@@ -126,6 +132,7 @@ export class Kueue {
   }
 
   #podsReady(workload: Raw, job: Raw | undefined): void {
+    if (!this.#options.waitForPodsReady) return;
     if (!holds(workload, 'Admitted') || holds(workload, 'PodsReady') || job === undefined) return;
     const pods = this.#world.store.list(RESOURCE.pods).filter((p) => ownedBy(p, job.metadata.uid));
     const begun = pods.filter((p) => ['Running', 'Succeeded'].includes(String(at(p, 'status')['phase'])));
@@ -136,7 +143,7 @@ export class Kueue {
   #reserve(): void {
     const all = this.workloads().filter((w) => !holds(w, 'Finished'));
     const holding = all.filter((w) => reservedAt(w) !== undefined);
-    let free = this.#slots - holding.reduce((sum, w) => sum + countOf(w), 0);
+    let free = this.#options.slots - holding.reduce((sum, w) => sum + countOf(w), 0);
     const line = all.filter((w) => reservedAt(w) === undefined && isActive(w) && gatesOf(w) === undefined).sort(byQueue);
     for (const workload of line) {
       const count = countOf(workload);
