@@ -43,7 +43,8 @@ export class Meter {
   readonly #byRegistry = new Map<string, Share>();
   readonly #byPuller = new Map<string, Share>();
   readonly #byNamespace = new Map<string, Share>();
-  readonly #busy = new Set<string>();
+  /** Pulls on each node that has any. */
+  readonly #busy = new Map<string, number>();
 
   constructor(limits: Limits) {
     this.#limits = limits;
@@ -57,7 +58,7 @@ export class Meter {
   /** Counts a pull that is in flight already; it is counted even beyond the limits, since it cannot be taken back. */
   count(puller: Puller, node: string): void {
     for (const share of this.#sharesOf(puller)) share.pulls += 1;
-    this.#busy.add(node);
+    this.#busy.set(node, (this.#busy.get(node) ?? 0) + 1);
   }
 
   /** Counts a node on which a pull may begin by itself. */
@@ -73,17 +74,23 @@ export class Meter {
     share.bytes += inFlight ? puller.bytes : 0;
   }
 
-  refusal(puller: Puller, node: string, namespace?: string): Refusal | undefined {
-    if (this.#busy.has(node)) return 'node';
-    if (this.#isFull(puller, this.#cluster, this.#limits.maxPullingNodes)) return 'cluster';
-    const registry = shareIn(this.#byRegistry, puller.registry);
+  /** @param counted whether this very pull is counted already: it may not be what exceeds a limit */
+  refusal(
+    puller: Puller,
+    node: string,
+    { namespace, counted }: { namespace?: string | undefined; counted: boolean },
+  ): Refusal | undefined {
+    const own = counted ? 1 : 0;
+    if ((this.#busy.get(node) ?? 0) > own) return 'node';
+    if (this.#isFull(puller, less(this.#cluster, own), this.#limits.maxPullingNodes)) return 'cluster';
+    const registry = less(shareIn(this.#byRegistry, puller.registry), own);
     if (this.#isFull(puller, registry, this.#limits.maxPullingNodesPerRegistry)) return 'registry';
-    return namespace === undefined ? undefined : this.#refusalOf(namespace, puller);
+    return namespace === undefined ? undefined : this.#refusalOf(namespace, puller, own);
   }
 
-  #refusalOf(namespace: string, puller: Puller): Refusal | undefined {
+  #refusalOf(namespace: string, puller: Puller, counted: number): Refusal | undefined {
     const { maxPullingNodesPerNamespace: nodes, maxPullingGiBPerNamespace: gib } = this.#limits;
-    const share = this.#byNamespace.get(namespace) ?? NOTHING;
+    const share = less(this.#byNamespace.get(namespace) ?? NOTHING, counted, puller.bytes);
     if (nodes !== undefined && this.#isFull(puller, share, nodes)) return 'namespace';
     if (gib === undefined || share.bytes + puller.bytes <= gib * 2 ** 30) return undefined;
     // One image may be larger than the limit: alone it goes through, or it would wait for ever. 0 stops the namespaces' pulls.
@@ -105,6 +112,10 @@ export class Meter {
   #sharesOf(puller: Puller): Share[] {
     return [this.#cluster, shareIn(this.#byRegistry, puller.registry), shareIn(this.#byPuller, puller.hash)];
   }
+}
+
+function less({ pulls, bytes, mayBegin }: Share, count: number, size = 0): Share {
+  return { pulls: Math.max(0, pulls - count), bytes: Math.max(0, bytes - count * size), mayBegin };
 }
 
 function shareIn(shares: Map<string, Share>, key: string): Share {

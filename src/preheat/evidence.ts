@@ -19,6 +19,7 @@ export interface PullerPod {
   node: string;
   /** Reference of the image volume. */
   image?: string;
+  runtimeClassName?: string;
   /** Epoch ms. */
   createdAt: number;
   deleting: boolean;

@@ -46,6 +46,8 @@ export interface World {
   pullers: ReadonlyMap<string, Puller>;
   /** Why no new Pods can be had of a puller, by hash; it fails wherever it is not under way already. */
   refused?: ReadonlyMap<string, string>;
+  /** Pullers, `tenant's namespace or nothing/hash`, of which nothing can begin before Pods of a set that is gone are gone too. */
+  awaited?: ReadonlySet<string>;
 }
 
 export interface PlannedFailure {
@@ -107,6 +109,8 @@ class Planner {
   readonly #board: Board;
   /** Nodes that gangs further ahead are going to occupy. */
   readonly #taken = new Set<string>();
+  /** Pulls, `hash/node`, that go on without a Pod of a set that is there. */
+  readonly #bare = new Set<string>();
 
   constructor(world: World, limits: Limits) {
     this.#world = world;
@@ -116,6 +120,7 @@ class Planner {
       const puller = world.pullers.get(hash);
       if (puller === undefined) continue;
       for (const [node, state] of states) {
+        if (state.inFlight && state.state === 'absent') this.#bare.add(`${hash}/${node}`);
         if (state.inFlight) this.#meter.count(puller, node);
         else if (state.mayBegin === true) this.#meter.expect(puller);
         if (state.inFlight && state.state === 'pulling' && state.doubtful !== true) this.#grant(puller, node);
@@ -168,7 +173,8 @@ class Planner {
     const tally = { sum, quota };
     for (const { target, picks, troubled } of chosen) {
       if (prewarm.keep) this.#hold(prewarm, target, { picks, troubled });
-      if (prewarm.keep && prewarm.mayPull) for (const one of picks) this.#begin(prewarm, target, one, tally);
+      if (prewarm.keep && prewarm.mayPull)
+        for (const one of this.#bareLast(target, picks)) this.#begin(prewarm, target, one, tally);
       this.#count(target, picks, sum);
       this.#countFailed(target, troubled, sum);
       missing(target, target.candidates.needed - picks.length, sum);
@@ -208,6 +214,13 @@ class Planner {
         this.#grant(puller, node.name);
   }
 
+  /** Others go first: a pull whose Pod is gone may be one that hangs. */
+  #bareLast({ pullers }: PlannedTarget, picks: readonly NodeStanding[]): readonly NodeStanding[] {
+    if (this.#bare.size === 0) return picks;
+    const isBare = ({ node }: NodeStanding): boolean => pullers.some((p) => this.#bare.has(`${p.hash}/${node.name}`));
+    return [...picks.filter((p) => !isBare(p)), ...picks.filter(isBare)];
+  }
+
   /** Begins the first image that is missing on the node, if every limit agrees. */
   #begin(
     prewarm: PlannedPrewarm,
@@ -218,20 +231,31 @@ class Planner {
     if (kind === 'warm') return;
     const next = target.pullers.find((p) => this.#board.state(p, node).state === 'absent');
     if (next === undefined) return;
+    // Where just this is pulled already one more Pod begins nothing.
+    const flows = this.#bare.has(`${next.hash}/${node.name}`);
     const refusal =
-      (kind === 'busy' ? 'busy' : undefined) ??
-      this.#meter.refusal(next, node.name, prewarm.namespace) ??
+      this.#waitOf(next, kind) ??
+      this.#meter.refusal(next, node.name, { namespace: prewarm.namespace, counted: flows }) ??
       this.#rampRefusal(prewarm, next, tally.quota.left);
     if (refusal !== undefined) {
       // What a whole prewarm waits for is more telling than what one of its nodes does.
       if (tally.sum.waitsFor === undefined || OF_ONE_NODE.has(tally.sum.waitsFor)) tally.sum.waitsFor = refusal;
       return;
     }
-    this.#meter.count(next, node.name);
-    if (prewarm.namespace !== undefined) this.#meter.charge(prewarm.namespace, next);
+    if (!flows) this.#take(next, node.name, prewarm.namespace);
     this.#grant(next, node.name);
     this.#board.begin(next, node.name);
     tally.quota.left -= 1;
+  }
+
+  #waitOf({ hash, tenant }: Puller, kind: Kind): 'busy' | 'node' | undefined {
+    if (kind === 'busy') return 'busy';
+    return this.#world.awaited?.has(`${tenant?.namespace ?? ''}/${hash}`) === true ? 'node' : undefined;
+  }
+
+  #take(puller: Puller, node: string, namespace: string | undefined): void {
+    this.#meter.count(puller, node);
+    if (namespace !== undefined) this.#meter.charge(namespace, puller);
   }
 
   #rampRefusal(prewarm: PlannedPrewarm, puller: Puller, left: number): 'ramp' | 'failure' | undefined {

@@ -3,7 +3,7 @@ import type { PullMethod } from '../api/puller-spec.js';
 import type { NodeFacts } from '../placement/node-facts.js';
 import { classifyRejection, withWayOut } from './rejections.js';
 import type { Rates } from './deadline.js';
-import { pullDeadlineMs } from './deadline.js';
+import { hangsAfterMs, pullDeadlineMs } from './deadline.js';
 import type { PullState, PullerPod } from './evidence.js';
 import { pullState } from './evidence.js';
 import type { Standing } from './ownership.js';
@@ -58,6 +58,8 @@ export interface WorldInput {
   /** How far a set counts. */
   standing: (set: PullerSet) => Standing;
   pods: readonly PullerPod[];
+  /** Pods whose set is gone, with what they pull: they count until they are gone, and prove nothing. */
+  leftovers: readonly { pod: PullerPod; puller: Puller }[];
   orphans: readonly Orphan[];
   /** Compressed bytes by image, as far as known. */
   bytes: ReadonlyMap<string, number>;
@@ -94,6 +96,7 @@ export function buildWorld(input: WorldInput): World {
     const states = statesOf(set, puller, { input, nodes, pods: podsBySet.get(`${set.namespace}/${set.uid}`) ?? [] });
     pulls.set(set.hash, merged(pulls.get(set.hash), states));
   }
+  addLeftovers(input, nodes, pullers, pulls);
   addOrphans(input, pullers, pulls);
   return { nodes, pulls, pullers, refused: input.refused };
 }
@@ -173,6 +176,27 @@ function withoutPod(set: PullerSet, node: string, facts: { input: WorldInput; ex
     reason: told === undefined ? 'NoPod' : classifyRejection(told),
     message: clip(`DaemonSet ${set.namespace}/${set.name} gets no Pod on node ${node}: ${withWayOut(why)}`),
   };
+}
+
+function addLeftovers(
+  input: WorldInput,
+  nodes: ReadonlyMap<string, NodeFacts>,
+  pullers: Map<string, Puller>,
+  pulls: Map<string, Map<string, PullState>>,
+): void {
+  for (const { pod, puller } of input.leftovers) {
+    const deadlineMs = pullDeadlineMs(puller.bytes, input.rates);
+    const watchedMs = input.watchedMs(pod.uid);
+    const { inFlight, mayBegin } = pullState(puller, pod, nodes.get(pod.node), { now: input.now, deadlineMs, watchedMs });
+    // Its tenant may keep one from going for ever.
+    const flows = inFlight && watchedMs < hangsAfterMs(deadlineMs);
+    if (!flows && mayBegin !== true) continue;
+    const states = pulls.get(puller.hash) ?? new Map<string, PullState>();
+    const state: PullState = { state: 'absent', inFlight: flows, ...(mayBegin === true ? { mayBegin } : {}) };
+    states.set(pod.node, better(states.get(pod.node), state));
+    pulls.set(puller.hash, states);
+    if (!pullers.has(puller.hash)) pullers.set(puller.hash, puller);
+  }
 }
 
 function addOrphans(input: WorldInput, pullers: Map<string, Puller>, pulls: Map<string, Map<string, PullState>>): void {

@@ -7,6 +7,16 @@ import type { PullerSet } from '../../preheat/world.js';
  */
 export const COLLECTED_WITHIN_MS = 90_000;
 
+/** What is to wait for the collection of such Pods. */
+export interface Ownerless {
+  /** Namespaces and hashes, `namespace/hash`, of pullers that have such Pods: no set is made under a name of theirs. */
+  keys: ReadonlySet<string>;
+  /** Those that have no set at all, so that none of their pulls can begin; without a namespace where it is Harbinger's own. */
+  awaited: ReadonlySet<string>;
+  /** When the first of the waits ends, ms from now. */
+  leftMs: number | undefined;
+}
+
 /**
  * Puller Pods whose DaemonSet is gone and which nobody has begun to delete: garbage collection has not caught up. A set that is made
  * again under its name before that is, to a collector that was away meanwhile, the old one changed, and it never learns that the owner
@@ -14,23 +24,40 @@ export const COLLECTED_WITHIN_MS = 90_000;
  */
 export class OwnerlessPods {
   readonly #now: () => number;
+  readonly #own: string;
   /** Since when a Pod has no owner, by UID. Lost at a restart, after which the wait merely begins anew. */
   readonly #since = new Map<string, number>();
 
-  /** @param now milliseconds that never jump */
-  constructor(now: () => number) {
-    this.#now = now;
+  /**
+   * @param now milliseconds that never jump
+   * @param own Harbinger's own namespace
+   */
+  constructor(now: () => number, own: string) {
+    [this.#now, this.#own] = [now, own];
   }
 
-  /** Namespaces and hashes, `namespace/hash`, of pullers that have such Pods and are to wait for the collection of those. */
-  look(pods: readonly PullerPod[], sets: readonly PullerSet[]): ReadonlySet<string> {
+  look(pods: readonly PullerPod[], sets: readonly PullerSet[]): Ownerless {
     const now = this.#now();
     const owners = new Set(sets.map((s) => s.uid));
     const ownerless = pods.filter((p) => !p.deleting && p.ownerUid !== undefined && !owners.has(p.ownerUid));
     const uids = new Set(ownerless.map((p) => p.uid));
     for (const uid of this.#since.keys()) if (!uids.has(uid)) this.#since.delete(uid);
     for (const uid of uids) if (!this.#since.has(uid)) this.#since.set(uid, now);
-    const waitedFor = ownerless.filter((p) => now - (this.#since.get(p.uid) ?? now) < COLLECTED_WITHIN_MS);
-    return new Set(waitedFor.map((p) => `${p.namespace}/${p.hash}`));
+    const leftMs = (p: PullerPod): number => (this.#since.get(p.uid) ?? now) + COLLECTED_WITHIN_MS - now;
+    const waitedFor = ownerless.filter((p) => leftMs(p) > 0);
+    const present = new Set(sets.map(keyOf));
+    return {
+      keys: new Set(waitedFor.map(keyOf)),
+      awaited: new Set(
+        waitedFor
+          .filter((p) => !present.has(keyOf(p)))
+          .map((p) => (p.namespace === this.#own ? keyOf({ ...p, namespace: '' }) : keyOf(p))),
+      ),
+      leftMs: waitedFor.length === 0 ? undefined : Math.min(...waitedFor.map(leftMs)),
+    };
   }
+}
+
+function keyOf({ namespace, hash }: { namespace: string; hash: string }): string {
+  return `${namespace}/${hash}`;
 }

@@ -20,7 +20,7 @@ import type { GangViews } from '../gangs/views.js';
 import { tellGreedy } from './greedy.js';
 import type { Guard } from '../gangs/guard.js';
 import type { PrewarmMetrics } from '../metrics.js';
-import { OwnerlessPods } from './ownerless-pods.js';
+import { COLLECTED_WITHIN_MS, OwnerlessPods } from './ownerless-pods.js';
 import type { PrewarmPlan } from './planning.js';
 import { planAll } from './planning.js';
 import type { ReadRejection } from './rejections.js';
@@ -61,6 +61,8 @@ export class PlannerLoop {
   readonly #written: WrittenSets;
   readonly #world: PullerWorld;
   readonly #ownerless: OwnerlessPods;
+  /** Pullers, `namespace/hash`, that wait for Pods of a set that is gone. */
+  #waiting: ReadonlySet<string> = new Set();
 
   constructor(options: PlannerLoopOptions) {
     this.#options = options;
@@ -68,7 +70,7 @@ export class PlannerLoop {
     const { caches, config, clock, monotonic, namespace, readRejection } = options;
     const now = (): number => clock.now();
     this.#written = new WrittenSets(monotonic);
-    this.#ownerless = new OwnerlessPods(monotonic);
+    this.#ownerless = new OwnerlessPods(monotonic, namespace);
     caches.sets.onChange((key, set) => {
       if (set === undefined) this.#written.gone(key);
     });
@@ -99,7 +101,11 @@ export class PlannerLoop {
     const { caches, clock, config, namespace, program } = this.#options;
     const now = clock.now();
     this.#positions = this.#options.views.positions();
-    const world = await this.#world.look(this.#engine.refused(now));
+    const seen = await this.#world.look(this.#engine.refused(now));
+    const sets = this.#written.known(caches.sets.list());
+    const ownerless = this.#ownerless.look(caches.pods.list(), sets);
+    this.#tellWaits(ownerless.keys);
+    const world = { ...seen, awaited: ownerless.awaited };
     const ground = {
       nodes: caches.nodes.list(),
       usage: caches.nodeUsage,
@@ -108,7 +114,7 @@ export class PlannerLoop {
       config: config(),
       now,
     };
-    const planWith = (seen: World): ReturnType<typeof planAll> => planAll({ ...ground, prewarms: this.#prewarms(), world: seen });
+    const planWith = (of: World): ReturnType<typeof planAll> => planAll({ ...ground, prewarms: this.#prewarms(), world: of });
     const { grants, plans, owners } = planWith(world);
     this.#lastMs = Math.max(0, clock.now() - now);
     const options = {
@@ -120,10 +126,9 @@ export class PlannerLoop {
       owners,
       altered: (set: PullerSet) => this.#engine.altered(set),
       idle: (hash: string) => isIdle(world, hash),
+      ownerless: ownerless.keys,
     };
-    const sets = this.#written.known(caches.sets.list());
-    const ownerless = this.#ownerless.look(caches.pods.list(), sets);
-    const after = await this.#engine.run(engineSteps(grants, sets, { ...options, ownerless }), now);
+    const after = await this.#engine.run(engineSteps(grants, sets, options), now);
     // What was refused just now was planned as if it could be had, and must not be told so.
     const refused = this.#engine.refused(now);
     this.#publish(
@@ -134,7 +139,19 @@ export class PlannerLoop {
       0,
     );
     this.#options.metrics.count(caches.prewarms.list(), inFlight);
-    return { after: Math.min(after ?? IDLE_MS, inFlight > 0 ? BUSY_MS : IDLE_MS) };
+    return { after: Math.min(after ?? IDLE_MS, ownerless.leftMs ?? IDLE_MS, inFlight > 0 ? BUSY_MS : IDLE_MS) };
+  }
+
+  /** Says once of each puller that it waits; the wait ends by itself. */
+  #tellWaits(keys: ReadonlySet<string>): void {
+    const before = this.#waiting;
+    this.#waiting = keys;
+    for (const key of keys)
+      if (!before.has(key))
+        this.#options.log.info(
+          { puller: key, atMostMs: COLLECTED_WITHIN_MS },
+          'Pods of a DaemonSet of pullers that is gone are still there; no other is made under its name until garbage collection deletes them',
+        );
   }
 
   #sets(): PullerSet[] {

@@ -11,6 +11,7 @@ import type { Orphan, PullerSet } from '../../preheat/world.js';
 import { buildWorld, POD_GRACE_MS } from '../../preheat/world.js';
 import type { Caches } from '../caches.js';
 import { pullersOf } from './planning.js';
+import { PodPullers } from './pod-pullers.js';
 import type { ReadRejection } from './rejections.js';
 import { latestOf } from './rejections.js';
 
@@ -47,13 +48,16 @@ export class PullerWorld {
    * After a restart only what is on record counts, since anything that the set itself says its tenant may have written.
    */
   readonly #known = new Set<string>();
+  readonly #podPullers: PodPullers;
   /** Of the latest picture. */
   #pullers: ReadonlyMap<string, Puller> = new Map();
 
   constructor(options: PullerWorldOptions) {
     this.#options = options;
+    this.#podPullers = new PodPullers(options.namespace);
     options.caches.pods.onChange((_key, now, before) => {
-      if (now === undefined && before !== undefined) this.#orphaned(before);
+      if (now !== undefined) this.#podPullers.note(now);
+      else if (before !== undefined) this.#orphaned(before);
     });
   }
 
@@ -70,13 +74,15 @@ export class PullerWorld {
     this.#noteMissing(named, now);
     const pods = caches.pods.list();
     this.#noteWatched(pods, now);
+    const bytes = bytesOf(caches.prewarms.list());
     const world = buildWorld({
       nodes: caches.nodes.list(),
       sets,
       standing,
       pods,
+      leftovers: this.#podPullers.look({ sets: all, counting: sets, pods, bytes }, now),
       orphans: this.#orphans.map((o) => ({ ...o, leftMs: o.until - now })),
-      bytes: bytesOf(caches.prewarms.list()),
+      bytes,
       rates: config().budgets,
       now: this.#options.now(),
       watchedMs: (uid) => now - (this.#watched.get(uid) ?? now),
@@ -156,18 +162,17 @@ export class PullerWorld {
 
   /** A Pod that went in mid-pull leaves a pull behind (seen); ours are never deleted then, but others delete Pods too. */
   #orphaned(pod: PullerPod): void {
-    const { caches, config, namespace } = this.#options;
-    const puller = this.#pullers.get(pod.hash);
+    const { caches, config } = this.#options;
+    const puller = this.#podPullers.of(pod);
     const node = caches.nodes.get(pod.node);
-    // A tenant can label Pods as it likes; they count in the namespace only in which the puller stands.
-    if (puller === undefined || node === undefined || pod.namespace !== (puller.tenant?.namespace ?? namespace)) return;
+    if (puller === undefined || node === undefined) return;
     const deadlineMs = pullDeadlineMs(puller.bytes, config().budgets);
     const now = this.#options.monotonic();
     const at = { now: this.#options.now(), deadlineMs, watchedMs: now - (this.#watched.get(pod.uid) ?? now) };
     if (!pullState(puller, { ...pod, deleting: false }, node, at).inFlight) return;
     const ranMs = Math.min(Math.max(0, at.now - pod.createdAt), at.watchedMs);
     const endMs = ranMs < deadlineMs ? deadlineMs : hangsAfterMs(deadlineMs);
-    this.#orphans.push({ hash: pod.hash, node: pod.node, puller, until: now + endMs - ranMs });
+    this.#orphans.push({ hash: puller.hash, node: pod.node, puller, until: now + endMs - ranMs });
   }
 }
 

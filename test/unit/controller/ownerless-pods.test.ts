@@ -22,21 +22,41 @@ describe('Pods of a DaemonSet that is gone', () => {
     ['they go', [pod({ deleting: true })], [], []],
     ['nobody owns them', [{ ...pod(), ownerUid: undefined } as never], [], []],
   ])('are waited for: %s', (_, pods, sets, want) => {
-    expect([...new OwnerlessPods(() => 0).look(pods, sets)]).toEqual(want);
+    expect([...new OwnerlessPods(() => 0, OPTIONS.namespace).look(pods, sets).keys]).toEqual(want);
   });
 
   test('are waited for no longer than a garbage collector may be away, each for itself', () => {
     let now = 0;
-    const ownerless = new OwnerlessPods(() => now);
-    expect(ownerless.look([pod()], []).size).toBe(1);
+    const ownerless = new OwnerlessPods(() => now, OPTIONS.namespace);
+    expect(ownerless.look([pod()], []).keys.size).toBe(1);
     now = COLLECTED_WITHIN_MS - 1;
-    expect(ownerless.look([pod()], []).size).toBe(1);
+    expect(ownerless.look([pod()], []).keys.size).toBe(1);
     now = COLLECTED_WITHIN_MS;
-    expect(ownerless.look([pod()], []).size).toBe(0);
-    expect(ownerless.look([pod(), pod({ uid: 'later' })], []).size).toBe(1);
+    expect(ownerless.look([pod()], []).keys.size).toBe(0);
+    expect(ownerless.look([pod(), pod({ uid: 'later' })], []).keys.size).toBe(1);
     // What is forgotten with the Pod begins anew.
     ownerless.look([], []);
-    expect(ownerless.look([pod()], []).size).toBe(1);
+    expect(ownerless.look([pod()], []).keys.size).toBe(1);
+  });
+
+  test.each<[string, Partial<PullerPod>, PullerSet[], string[]]>([
+    ['with no set at all', {}, [], [`/${puller().hash}`]],
+    ['with another set of the puller: its pulls go on', {}, [set('new')], []],
+    ['those of a tenant hold up nobody else', { namespace: 'team' }, [], [`team/${puller().hash}`]],
+    ['whatever set there is elsewhere', { namespace: 'team' }, [set('new')], [`team/${puller().hash}`]],
+  ])('keep pulls of their puller from beginning: %s', (_, change, sets, want) =>
+    expect([...new OwnerlessPods(() => 0, OPTIONS.namespace).look([pod(change)], sets).awaited]).toEqual(want),
+  );
+
+  test('say when the wait for the first of them ends', () => {
+    let now = 0;
+    const ownerless = new OwnerlessPods(() => now, OPTIONS.namespace);
+    expect(ownerless.look([], []).leftMs).toBeUndefined();
+    expect(ownerless.look([pod()], []).leftMs).toBe(COLLECTED_WITHIN_MS);
+    now = 10_000;
+    expect(ownerless.look([pod(), pod({ uid: 'later' })], []).leftMs).toBe(COLLECTED_WITHIN_MS - 10_000);
+    now = COLLECTED_WITHIN_MS;
+    expect(ownerless.look([pod(), pod({ uid: 'later' })], []).leftMs).toBe(10_000);
   });
 
   test('keep a set from being made under its name, and from nothing else', () => {

@@ -1,11 +1,15 @@
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { Caches } from '../../../src/controller/caches.js';
+import { OwnerlessPods } from '../../../src/controller/pullers/ownerless-pods.js';
 import { PullerWorld } from '../../../src/controller/pullers/world.js';
 import { WrittenSets } from '../../../src/controller/pullers/written-sets.js';
+import { KubeError } from '../../../src/kube/errors.js';
 import { candidates } from '../../../src/placement/candidates.js';
 import type { NodeFacts } from '../../../src/placement/node-facts.js';
+import type { DaemonSet } from '../../../src/preheat/backends/daemonset/manifest.js';
 import { projectPullerSet } from '../../../src/preheat/backends/daemonset/project.js';
+import type { EngineStep } from '../../../src/preheat/backends/daemonset/steps.js';
 import { engineSteps } from '../../../src/preheat/backends/daemonset/steps.js';
 import { FAILING_FREE } from '../../../src/preheat/budgets.js';
 import type { PullerPod } from '../../../src/preheat/evidence.js';
@@ -54,9 +58,12 @@ class Model {
   #cachedSets = new Map<string, PullerSet>();
   #cachedPods = new Map<string, PullerPod>();
   #events: (() => void)[] = [];
-  #onPod: (before: PullerPod) => void = () => undefined;
+  #onPod: (now: PullerPod | undefined, before: PullerPod | undefined) => void = () => undefined;
   #world!: PullerWorld;
   #written!: WrittenSets;
+  #ownerless!: OwnerlessPods;
+  /** What becomes of the next write, which gets no answer. */
+  unanswered: 'done' | 'lost' | undefined;
 
   readonly #limits: Limits;
 
@@ -75,14 +82,15 @@ class Model {
     this.#cachedSets = new Map(this.sets);
     this.#cachedPods = new Map(this.pods);
     this.#written = new WrittenSets(() => this.now);
+    this.#ownerless = new OwnerlessPods(() => this.now, SYSTEM);
     const caches = {
       nodes: { list: () => this.nodes(), get: (n: string) => this.nodes().find((f) => f.name === n) },
       prewarms: { list: () => [] },
       sets: { list: () => [...this.#cachedSets.values()] },
       pods: {
         list: () => [...this.#cachedPods.values()],
-        onChange: (handler: (key: string, now: undefined, before: PullerPod) => void) => {
-          this.#onPod = (before) => handler('', undefined, before);
+        onChange: (handler: (key: string, now?: PullerPod, before?: PullerPod) => void) => {
+          this.#onPod = (now, before) => handler('', now, before);
         },
       },
       rejections: { byIndex: () => [] },
@@ -105,36 +113,66 @@ class Model {
 
   async plan(): Promise<void> {
     const world = await this.#world.look(new Map());
-    this.last = plan(this.prewarms, world, this.#limits);
-    const cached = this.#written.seen([...this.#cachedSets.values()]);
-    for (const step of engineSteps(this.last.grants, cached, STEP_OPTIONS)) {
-      if (step.do === 'delete') {
-        await this.#written.remove(step.set, () => Promise.resolve());
-        this.sets.delete(step.set.name);
-        this.#later(() => {
-          this.#cachedSets.delete(step.set.name);
-          this.#written.gone(`${SYSTEM}/${step.set.name}`);
-        });
-        this.#removePodsOf(step.set.uid);
-      } else {
-        const { name } = step.object.metadata;
-        const metadata = {
-          ...step.object.metadata,
-          uid: this.sets.get(name)?.uid ?? `uid-${this.#count++}`,
-          resourceVersion: String(this.#version++),
-        };
-        const stored = { ...step.object, metadata };
-        await this.#written.write(step.object, () => Promise.resolve(stored));
-        const set = projectPullerSet(stored);
-        const before = this.sets.get(name)?.nodes ?? [];
-        for (const on of set.nodes.filter((n) => !before.includes(n))) this.#failed.delete(`${set.hash}/${on}`);
-        this.sets.set(name, set);
-        this.#later(() => this.#cachedSets.set(name, set));
-      }
-    }
+    const sets = this.#written.known([...this.#cachedSets.values()]);
+    const ownerless = this.#ownerless.look([...this.#cachedPods.values()], sets);
+    this.last = plan(this.prewarms, { ...world, awaited: ownerless.awaited }, this.#limits);
+    for (const step of engineSteps(this.last.grants, sets, { ...STEP_OPTIONS, ownerless: ownerless.keys }))
+      await this.#do(step).catch((error: unknown) => {
+        if (!(error instanceof KubeError)) throw error;
+      });
   }
 
-  #removePodsOf(uid: string): void {
+  async #do(step: EngineStep): Promise<void> {
+    if (step.do === 'delete') {
+      await this.#written.remove(step.set, () => Promise.resolve(this.#delete(step.set.name, step.set.uid)));
+      this.#collect(step.set.uid);
+    } else await this.#written.write(step.object, () => this.#apply(step.object));
+  }
+
+  #apply(object: DaemonSet): Promise<DaemonSet> {
+    const outcome = this.unanswered;
+    this.unanswered = undefined;
+    if (outcome === 'lost') return Promise.reject(new KubeError('no answer', { status: 0, reason: 'Unreachable' }));
+    const { name, uid } = object.metadata;
+    const before = this.sets.get(name);
+    if (uid !== undefined && uid !== before?.uid)
+      return Promise.reject(new KubeError('another UID', { status: 409, reason: 'Conflict' }));
+    const metadata = {
+      ...object.metadata,
+      uid: before?.uid ?? `uid-${this.#count++}`,
+      resourceVersion: String(this.#version++),
+    };
+    const stored = { ...object, metadata };
+    const set = projectPullerSet(stored);
+    for (const on of set.nodes.filter((n) => before?.nodes.includes(n) !== true)) this.#failed.delete(`${set.hash}/${on}`);
+    this.sets.set(name, set);
+    this.#later(() => this.#cachedSets.set(name, set));
+    return outcome === 'done'
+      ? Promise.reject(new KubeError('no answer', { status: 504, reason: 'Timeout' }))
+      : Promise.resolve(stored);
+  }
+
+  #delete(name: string, uid: string | undefined): void {
+    if (this.sets.get(name)?.uid !== uid || !this.sets.delete(name)) return;
+    this.#later(() => {
+      this.#cachedSets.delete(name);
+      this.#written.gone(`${SYSTEM}/${name}`);
+    });
+  }
+
+  /** A person deletes a set, or garbage collection one of a tenant; its Pods go some time after that. */
+  deleteSet(index: number): void {
+    const set = [...this.sets.values()][index % Math.max(1, this.sets.size)];
+    if (set !== undefined) this.#delete(set.name, set.uid);
+  }
+
+  /** Garbage collection looks at all Pods. */
+  collect(): void {
+    const uids = new Set([...this.sets.values()].map((s) => s.uid));
+    for (const { ownerUid = '' } of [...this.pods.values()]) if (!uids.has(ownerUid)) this.#collect(ownerUid);
+  }
+
+  #collect(uid: string): void {
     const own = [...this.pods.values()].filter((p) => p.ownerUid === uid);
     for (const pod of own) this.removePod(pod.name);
   }
@@ -180,7 +218,7 @@ class Model {
     this.#later(() => {
       const before = this.#cachedPods.get(name);
       this.#cachedPods.delete(name);
-      if (before !== undefined) this.#onPod(before);
+      if (before !== undefined) this.#onPod(undefined, before);
     });
   }
 
@@ -238,7 +276,11 @@ class Model {
 
   #setPod(pod: PullerPod): void {
     this.pods.set(pod.name, pod);
-    this.#later(() => this.#cachedPods.set(pod.name, pod));
+    this.#later(() => {
+      const before = this.#cachedPods.get(pod.name);
+      this.#cachedPods.set(pod.name, pod);
+      this.#onPod(pod, before);
+    });
   }
 
   #later(event: () => void): void {
@@ -274,7 +316,9 @@ type Event =
   | { do: 'plan' }
   | { do: 'restart' }
   | { do: 'unwish'; at: number }
-  | { do: 'deliver' | 'sync' | 'flap' | 'removePod' | 'retry'; at: number }
+  | { do: 'deliver' | 'sync' | 'flap' | 'removePod' | 'retry' | 'deleteSet'; at: number }
+  | { do: 'collect' }
+  | { do: 'unanswered'; outcome: 'done' | 'lost' }
   | { do: 'finish'; at: number; well: boolean }
   | { do: 'pass'; seconds: number }
   | { do: 'jump'; hours: number }
@@ -299,6 +343,9 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(-3, 0, 3).map((hours): Event => ({ do: 'jump', hours })) },
   { weight: 1, arbitrary: index.map((at): Event => ({ do: 'flap', at })) },
   { weight: 1, arbitrary: index.map((at): Event => ({ do: 'removePod', at })) },
+  { weight: 2, arbitrary: index.map((at): Event => ({ do: 'deleteSet', at })) },
+  { weight: 3, arbitrary: fc.constant<Event>({ do: 'collect' }) },
+  { weight: 1, arbitrary: fc.constantFrom('done', 'lost').map((outcome): Event => ({ do: 'unanswered', outcome })) },
   { weight: 1, arbitrary: fc.constant<Event>({ do: 'restart' }) },
 );
 
@@ -317,6 +364,13 @@ function befall(model: Model, what: Exclude<Event, { do: 'plan' | 'restart' | 'w
       return model.deliver(what.at);
     case 'sync':
       return model.syncSet(what.at);
+    case 'deleteSet':
+      return model.deleteSet(what.at);
+    case 'collect':
+      return model.collect();
+    case 'unanswered':
+      model.unanswered = what.outcome;
+      return;
     case 'finish':
       return model.finish(what.at, what.well);
     case 'flap':
@@ -342,7 +396,7 @@ const limits = fc.record({
   maxPullingNodesPerRegistry: fc.integer({ min: 1, max: 4 }),
 });
 
-test('in any order of plans, Pods, deletions, failures, retries, flaps, restarts and jumps of the clock no more nodes pull than the limits allow, and none twice at once', async () => {
+test('in any order of plans, Pods, deletions of Pods and sets, failures, retries, lost answers, flaps, restarts and jumps of the clock no more nodes pull than the limits allow, and none twice at once', async () => {
   await fc.assert(
     fc.asyncProperty(limits, fc.array(event, { minLength: 30, maxLength: 120 }), async (l, events) => {
       const model = new Model(l);
@@ -382,6 +436,7 @@ test('when nothing stands in the way any more, every gang is warm in the end', a
         model.deliver(Number.POSITIVE_INFINITY);
         await model.plan();
         for (let i = 0; i < model.sets.size; i++) model.syncSet(i);
+        model.collect();
         model.finish(0, true);
         // Kubelets try again by themselves.
         for (const pod of [...model.pods.values()])
@@ -409,4 +464,27 @@ test('a cache that lags behind our own writes costs no share of a limit twice', 
   model.deliver(Number.POSITIVE_INFINITY);
   await model.plan();
   expect(model.sets.size).toBe(2);
+});
+
+test('a pull whose set is deleted keeps its share until it ends, whatever becomes of its Pod, and gets a Pod again', async () => {
+  const model = new Model({ maxPullingNodes: 1, maxPullingNodesPerRegistry: 1 });
+  const all = Number.POSITIVE_INFINITY;
+  const act = async (...events: ('deliver' | 'plan')[]): Promise<void> => {
+    for (const event of events) await (event === 'plan' ? model.plan() : model.deliver(all));
+    for (let i = 0; i < model.sets.size; i++) model.syncSet(i);
+  };
+  const wish: Wish = { letter: 'a', count: 1, priority: 0, rampUp: 'Immediate' };
+  model.prewarms.push(prewarm(model, 'first', wish));
+  await act('plan', 'deliver');
+  model.prewarms.push(prewarm(model, 'second', { ...wish, letter: 'b', count: 6 }));
+  model.deleteSet(0);
+  await act('deliver', 'plan');
+  expect([model.sets.size, model.pulls.size, model.pods.size]).toEqual([0, 1, 1]);
+  model.collect();
+  await act('deliver', 'plan', 'deliver', 'plan');
+  // The same pull.
+  expect([model.sets.size, model.pulls.size, model.pods.size]).toEqual([1, 1, 1]);
+  model.finish(0, true);
+  await act('deliver', 'plan');
+  expect([model.sets.size, model.pulls.size]).toEqual([2, 1]);
 });

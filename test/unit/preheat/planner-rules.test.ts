@@ -271,6 +271,38 @@ describe('SeedThenAll', () => {
   });
 });
 
+describe('a pull that goes on without a Pod', () => {
+  const bare: PullState = { state: 'absent', inFlight: true };
+  const one = { ...WIDE, maxPullingNodes: 1 };
+
+  test('gets a Pod again where it runs, at the limit too: nothing begins by that', () => {
+    const seen = world([puller(), { n1: bare }]);
+    expect(granted(plan([prewarm('a')], seen, one))).toEqual(['n1']);
+    expect(waits(plan([prewarm('a')], seen, one), 'a')).toBe('cluster');
+  });
+  test('keeps its node and its place from other images', () => {
+    const seen = world([puller('b'), { n1: bare }]);
+    expect(granted(plan([prewarm('a')], seen, one))).toEqual([]);
+    expect(granted(plan([prewarm('a')], seen, WIDE))).not.toContain('n1');
+  });
+  test('gets none where more than the limit is counted, or another image is pulled on its node: it may have ended unseen', () => {
+    expect(granted(plan([prewarm('a')], world([puller(), { n1: bare, n2: bare }]), one))).toEqual([]);
+    expect(granted(plan([prewarm('a')], world([puller(), { n1: bare }], [puller('b'), { n1: bare }]), WIDE))).not.toContain('n1');
+  });
+  test('gets none for who may begin nothing', () =>
+    expect(granted(plan([prewarm('a', { mayPull: false })], world([puller(), { n1: bare }]), WIDE))).toEqual([]));
+
+  test('begins nowhere, nor does any of its puller, while Pods of a set that is gone are waited for', () => {
+    const seen = { ...world([puller(), { n1: bare }]), awaited: new Set([`/${puller().hash}`]) };
+    const result = plan([prewarm('a'), prewarm('b', {}, { image: puller('b') })], seen, WIDE);
+    expect(granted(result)).toEqual([]);
+    expect(result.progress.get('a')).toMatchObject({ pulling: 0, waitsFor: 'node' });
+    expect(granted(result, puller('b')).length).toBeGreaterThan(0);
+    const elsewhere = { ...seen, awaited: new Set([`team/${puller().hash}`]) };
+    expect(granted(plan([prewarm('a')], elsewhere, WIDE)).length).toBeGreaterThan(0);
+  });
+});
+
 describe('gangs in a line', () => {
   const gang = (key: string, letter: string, priority: number, of: number): PlannedPrewarm =>
     prewarm(key, { occupies: true, rank: { reserved: false, priority, queuedAt: 0 } }, { image: puller(letter), of, count: 3 });

@@ -34,6 +34,7 @@ const stateOf = (change: Partial<WorldInput> = {}, at = 'n1'): PullState | undef
     sets: [set()],
     pods: [],
     orphans: [],
+    leftovers: [],
     bytes: new Map(),
     rates: RATES,
     now: T0 + 60_000,

@@ -32,6 +32,7 @@ export function projectPullerPod(raw: KubeObject): PullerPod {
     // Until it is bound, a daemon Pod names its node in the affinity that its controller wrote.
     node: string(spec['nodeName']) ?? pullerNodes(spec)[0] ?? '',
     image: warmingOf(spec).image,
+    runtimeClassName: string(spec['runtimeClassName']),
     createdAt: time(metadata.creationTimestamp) ?? 0,
     deleting: metadata.deletionTimestamp !== undefined,
     phase: string(status['phase']) ?? 'Pending',
