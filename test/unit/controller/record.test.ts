@@ -134,7 +134,7 @@ describe('opting out', () => {
 });
 
 describe('a gang that goes on with a share of its nodes warm', () => {
-  const some = { progress: progress({ warm: 2, failed: 1, failures: [failure('NodeNotReady')] }) };
+  const some = { progress: progress({ warm: 2, failed: 1, failures: [failure('InsufficientDisk')] }) };
   const going = (minWarmPercent?: number) => gang({ checkReady: true, minWarmPercent }, { reservedAt: T0 });
   test.each([
     [60, 'WarmVerified'],

@@ -150,7 +150,10 @@ export class Kueue {
       if (count <= free) {
         free -= count;
         this.#give(workload);
-      } else if (workload === line[0]) this.#preempt(workload, holding, count - free);
+      } else if (workload === line[0] && this.#preempt(workload, holding, count - free)) {
+        // What others make room for counts as taken, as in Kueue: one of them would be given it, and preempted again, for ever.
+        return;
+      }
     }
   }
 
@@ -167,19 +170,21 @@ export class Kueue {
     });
   }
 
-  /** Gangs of lower priority make room, the youngest reservation first. */
-  #preempt(workload: Raw, holding: readonly Raw[], missing: number): void {
+  /** Gangs of lower priority make room, the youngest reservation first; false where they cannot. */
+  #preempt(workload: Raw, holding: readonly Raw[], missing: number): boolean {
     const victims = holding
       .filter((w) => priorityOf(w) < priorityOf(workload))
       .sort((a, b) => (reservedAt(b) ?? 0) - (reservedAt(a) ?? 0));
     const room = victims.reduce((sum, w) => sum + countOf(w), 0);
-    if (room < missing || holding.some((w) => holds(w, 'Evicted'))) return;
+    if (room < missing) return false;
+    if (holding.some((w) => holds(w, 'Evicted'))) return true;
     for (let got = 0; got < missing;) {
       const victim = victims.shift();
-      if (victim === undefined) return;
+      if (victim === undefined) break;
       got += countOf(victim);
       this.evict(victim, 'Preempted');
     }
+    return true;
   }
 
   #admit(workload: Raw): void {
