@@ -34,7 +34,7 @@ export interface Ground {
   installedIn: string;
   /** In the order of `inOrder`. */
   policies: readonly Policy[];
-  /** One sentence about everything that was not read, in the order in which it was found missing. */
+  /** One sentence about everything that was not read. */
   notes: Notes;
   namespace(name: string): Promise<NamespaceFacts>;
   /** The Pod with what admission of the API server adds to it before webhooks are called. */
@@ -50,8 +50,9 @@ export interface Ground {
 export class Notes {
   readonly #texts = new Set<string>();
 
+  /** Sorted: things are read side by side, and the same question must get the same answer. */
   get all(): readonly string[] {
-    return [...this.#texts];
+    return [...this.#texts].sort();
   }
 
   add(text: string): void {

@@ -1,8 +1,26 @@
+import type { ReadyReason } from '../../api/reasons.js';
+import type { Warmth } from './decide.js';
+
 /** How long a check that was taken back stays so, by how often that happened lately, ms. */
 const FIRST_MS = 10_000;
 const LONGEST_MS = 120_000;
 /** A gang that was quiet for so long begins anew, ms. */
 const FORGIVEN_MS = 600_000;
+
+/** What is said of a gang whose turn is not now: it has lost nothing, however often somebody takes it out of its queue. */
+const OUT_OF_TURN: ReadonlySet<string> = new Set<ReadyReason>([
+  'Suspended',
+  'Pending',
+  'QueuePosition',
+  'Observing',
+  'SwitchedOff',
+  'Finished',
+]);
+
+/** Whether nodes of a gang have lost its images: its turn that passes, or a status on its way, is no such thing. */
+export function hasLost(warmth: Warmth | undefined): boolean {
+  return warmth !== undefined && warmth.warm < warmth.desired && !OUT_OF_TURN.has(warmth.reason);
+}
 
 /**
  * Damps checks whose nodes come and go: each change of a check wakes Kueue, and a gang that is Ready for a second at a time starts

@@ -17,7 +17,7 @@ import type { HoldCounts } from './hold-counts.js';
 import { parametersOf } from './parameters.js';
 import type { CheckSnapshot, CheckWrite } from './decide.js';
 import { decideCheck } from './decide.js';
-import { Flaps } from './flaps.js';
+import { Flaps, hasLost } from './flaps.js';
 
 export interface KueueCheckOptions {
   caches: Caches;
@@ -138,9 +138,8 @@ export class KueueCheckReconciler {
     const ops = writes.flatMap((write) => opsOf(workload, write, formatTime(now)));
     if (writes.some((w) => w.state === 'Ready')) guard.lettingGo(workload);
     this.#told.set(workload.key, now);
-    // A gang that somebody takes out of its queue has lost nothing.
-    const lost = this.#options.warmth.of(workload.gang)?.reason !== 'Suspended';
-    if (lost && writes.some((w) => w.state === 'Pending' && w.transition)) this.#flaps.takenBack(workload.key, now);
+    if (hasLost(this.#options.warmth.of(workload.gang)) && writes.some((w) => w.state === 'Pending' && w.transition))
+      this.#flaps.takenBack(workload.key, now);
     try {
       await actuator.perform({ type: 'write-check', workload: this.#seen(workload), ops });
       // Only a hold that was stamped kept the gang from anything; all others are answered the moment they are seen.

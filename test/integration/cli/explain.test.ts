@@ -249,9 +249,9 @@ describe('explain by a cluster', () => {
       expect.stringMatching(
         /ConfigMap harbinger-system\/harbinger-config \(you may not read it\); what follows assumes defaults/,
       ),
-      expect.stringMatching(/accelerationpolicies \(you may not read it\); .*that there are none/),
       expect.stringMatching(/ConfigMap harbinger-system\/harbinger-node-classes \(you may not/),
       expect.stringMatching(/Namespace team \(you may not read it\); .*labelled harbinger.dev\/accelerate=enabled/),
+      expect.stringMatching(/accelerationpolicies \(you may not read it\); .*that there are none/),
     ]);
     // With files instead, the rest can still be explained.
     const helped = await harbinger([...args, '--config', config, '-p', path, '--platform', 'linux/amd64']);

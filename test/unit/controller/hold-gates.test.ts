@@ -3,7 +3,7 @@ import { gpusOf } from '../../../src/controller/holds/held-gpus.js';
 import type { GateSnapshot } from '../../../src/controller/holds/decide-gate.js';
 import { decideGate } from '../../../src/controller/holds/decide-gate.js';
 import type { Warmth } from '../../../src/controller/holds/decide.js';
-import { Flaps } from '../../../src/controller/holds/flaps.js';
+import { Flaps, hasLost } from '../../../src/controller/holds/flaps.js';
 import { isHeldByUs } from '../../../src/controller/holds/hold-counts.js';
 import { T0 } from './fixtures.js';
 
@@ -104,6 +104,18 @@ describe('checks whose nodes come and go', () => {
     expect(flaps.waitMs('g', T0 + 10 * MINUTE)).toBe(10_000);
     flaps.forget('g');
     expect(flaps.waitMs('g', T0 + 10 * MINUTE)).toBe(0);
+  });
+  test.each([
+    ['a node lost its copy', { warm: 2, reason: 'PullingImages' }, true],
+    ['a node went away', { warm: 2, reason: 'NodeLost' }, true],
+    ['somebody took the gang out of its queue', { warm: 2, reason: 'Suspended' }, false],
+    ['and put it back a moment ago', { warm: 0, reason: 'Pending' }, false],
+    ['others came in front of it', { warm: 2, reason: 'QueuePosition' }, false],
+    ['a status on its way is not known yet', { warm: 3, reason: 'AllNodesWarm', current: false }, false],
+    ['nothing is known of it', undefined, false],
+  ])('count what was lost: %s', (_title, change, lost) => {
+    const warmth = { ready: false, current: true, desired: 3, message: '' };
+    expect(hasLost(change === undefined ? undefined : { ...warmth, ...change })).toBe(lost);
   });
   test('wait no longer for a clock that goes back', () => {
     const flaps = new Flaps();
