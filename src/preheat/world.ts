@@ -105,7 +105,9 @@ export function buildWorld(input: WorldInput): World {
 function podsByOwner(pods: readonly PullerPod[]): Map<string, PullerPod[]> {
   const found = new Map<string, PullerPod[]>();
   for (const pod of pods) {
-    const key = `${pod.namespace}/${pod.ownerUid ?? ''}`;
+    // A set has no UID yet while it is in doubt whether it was made.
+    if (pod.ownerUid === undefined) continue;
+    const key = `${pod.namespace}/${pod.ownerUid}`;
     const known = found.get(key);
     if (known === undefined) found.set(key, [pod]);
     else known.push(pod);

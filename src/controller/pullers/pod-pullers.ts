@@ -41,14 +41,14 @@ export class PodPullers {
   look({ sets, counting, pods, bytes }: Picture, now: number): { pod: PullerPod; puller: Puller }[] {
     this.#bytes = bytes;
     for (const [key, { until }] of this.#ofSets) if (now >= until) this.#ofSets.delete(key);
-    for (const set of counting) {
+    for (const set of counting.filter((s) => s.uid !== '')) {
       const puller = pullerOfSet(set, this.#own, bytes.get(set.image));
       if (puller !== undefined) this.#ofSets.set(`${set.namespace}/${set.uid}`, { puller, until: now + POD_GRACE_MS });
     }
     const there = new Set(pods.map((p) => p.uid));
     for (const uid of this.#ofPods.keys()) if (!there.has(uid)) this.#ofPods.delete(uid);
     for (const pod of pods) this.note(pod);
-    const owners = new Set(sets.map((s) => `${s.namespace}/${s.uid}`));
+    const owners = new Set(sets.filter((s) => s.uid !== '').map((s) => `${s.namespace}/${s.uid}`));
     return pods
       .filter((pod) => !owners.has(ownerOf(pod)))
       .flatMap((pod) => {

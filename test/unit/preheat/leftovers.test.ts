@@ -178,6 +178,17 @@ describe('a pull whose DaemonSet goes before its Pod', () => {
     expect(await ground.flows(theirs)).toBe(false);
   });
 
+  test('counts for nothing where nobody owns the Pod of a tenant, while it is in doubt whether a set was made', async () => {
+    const ground = new Ground();
+    Object.assign(ground, { sets: [{ ...setOf(theirs), uid: '', doubtful: ['n1'] }], prewarms: [record] });
+    const { ownerUid: _nobody, ...forged } = podOf(theirs, { node: 'n2' });
+    ground.show([forged]);
+    expect(await ground.state(theirs)).toMatchObject({ doubtful: true });
+    expect(await ground.state(theirs, 0, 'n2')).toBeUndefined();
+    ground.show([]);
+    expect(await ground.state(theirs, 0, 'n2')).toBeUndefined();
+  });
+
   test('counts no longer than it may hang where a tenant keeps its Pod from going', async () => {
     const ground = new Ground();
     Object.assign(ground, { sets: [setOf(theirs)], prewarms: [record] });
