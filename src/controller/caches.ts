@@ -17,7 +17,7 @@ import type { Log } from '../observe/log.js';
 import type { Metrics } from '../observe/metrics.js';
 import type { RuntimeClassFacts } from '../placement/capability.js';
 import { runtimeClassFacts } from '../placement/capability.js';
-import { GangCounts } from '../placement/gang-counts.js';
+import { GangCounts } from './gangs/pod-counts.js';
 import type { NodeFacts } from '../placement/node-facts.js';
 import { nodeFacts } from '../placement/node-facts.js';
 import { projectPullerPod, projectPullerSet } from '../preheat/backends/daemonset/project.js';

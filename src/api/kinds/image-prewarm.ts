@@ -130,13 +130,10 @@ export const imagePrewarmSpec = z
       .meta({ description: 'Seed a P2P network before nodes pull. Not supported yet: an object that asks for it is Invalid.' }),
     pull: z
       .object({
-        rampUp: z
-          .enum(['SlowStart', 'Immediate', 'SeedThenAll'])
-          .default('SlowStart')
-          .meta({
-            description:
-              'How fast the number of pulling nodes grows. SlowStart: one node, and one more for each that is warm. SeedThenAll: one node, then all, for mirrors between nodes. Immediate: all.',
-          }),
+        rampUp: z.enum(['SlowStart', 'Immediate', 'SeedThenAll']).default('SlowStart').meta({
+          description:
+            'How fast the number of pulling nodes grows. SlowStart: one node, and one more for each that is warm. SeedThenAll: one node, then all, for mirrors between nodes. Immediate: all.',
+        }),
         maxConcurrentNodes: z
           .int()
           .min(1)

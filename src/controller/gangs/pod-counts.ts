@@ -1,6 +1,6 @@
-import { gangIndex } from '../gangs/identity.js';
-import type { Headcount } from '../gangs/shape.js';
-import type { PodUse } from './usage.js';
+import { gangIndex } from '../../gangs/identity.js';
+import type { Headcount } from '../../gangs/shape.js';
+import type { PodUse } from '../../placement/usage.js';
 
 /** How many Pods of a gang are at work. */
 export interface PodCount {

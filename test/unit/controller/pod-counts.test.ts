@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { Headcount } from '../../../src/gangs/shape.js';
-import type { PodCount } from '../../../src/placement/gang-counts.js';
-import { allRun, GangCounts } from '../../../src/placement/gang-counts.js';
+import type { PodCount } from '../../../src/controller/gangs/pod-counts.js';
+import { allRun, GangCounts } from '../../../src/controller/gangs/pod-counts.js';
 import type { PodState, PodUse } from '../../../src/placement/usage.js';
 
 const STATES: readonly PodState[] = ['waiting', 'starting', 'running', 'leaving', 'done', 'over'];
