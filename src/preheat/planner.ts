@@ -66,7 +66,7 @@ export interface Progress {
   failed: number;
   failures: PlannedFailure[];
   /** What keeps pending nodes from pulling now; absent when nothing waits. */
-  waitsFor?: Refusal | 'ramp' | 'failure' | 'busy';
+  waitsFor?: Refusal | 'ramp' | 'failure' | 'busy' | 'collection';
   /** Start times of the pulls that run, epoch ms. */
   runningSince: number[];
   /** How long finished pulls took, ms. */
@@ -248,9 +248,9 @@ class Planner {
     tally.quota.left -= 1;
   }
 
-  #waitOf({ hash, tenant }: Puller, kind: Kind): 'busy' | 'node' | undefined {
+  #waitOf({ hash, tenant }: Puller, kind: Kind): 'busy' | 'collection' | undefined {
     if (kind === 'busy') return 'busy';
-    return this.#world.awaited?.has(`${tenant?.namespace ?? ''}/${hash}`) === true ? 'node' : undefined;
+    return this.#world.awaited?.has(`${tenant?.namespace ?? ''}/${hash}`) === true ? 'collection' : undefined;
   }
 
   #take(puller: Puller, node: string, namespace: string | undefined): void {

@@ -275,6 +275,7 @@ const WAITS: Record<NonNullable<Progress['waitsFor']>, string> = {
   bytes: 'waiting until fewer bytes are pulled for this namespace (budgets.maxPullingGiBPerNamespace)',
   node: 'waiting for pulls that these nodes do for others',
   busy: 'waiting for nodes on which no other Pods start or compute (spec.pull.busyNodes is Avoid)',
+  collection: 'waiting until the Pods of an earlier DaemonSet of pullers are deleted (garbage collection), 90 s at most',
   ramp: 'waiting for the nodes before',
   failure: 'too many fail, and no further nodes are tried until one of them succeeds',
 };

@@ -296,7 +296,7 @@ describe('a pull that goes on without a Pod', () => {
     const seen = { ...world([puller(), { n1: bare }]), awaited: new Set([`/${puller().hash}`]) };
     const result = plan([prewarm('a'), prewarm('b', {}, { image: puller('b') })], seen, WIDE);
     expect(granted(result)).toEqual([]);
-    expect(result.progress.get('a')).toMatchObject({ pulling: 0, waitsFor: 'node' });
+    expect(result.progress.get('a')).toMatchObject({ pulling: 0, waitsFor: 'collection' });
     expect(granted(result, puller('b')).length).toBeGreaterThan(0);
     const elsewhere = { ...seen, awaited: new Set([`team/${puller().hash}`]) };
     expect(granted(plan([prewarm('a')], elsewhere, WIDE)).length).toBeGreaterThan(0);
