@@ -35,7 +35,10 @@ function leftovers({ objects }: SettledInput, found: Found): Violation[] {
       .map((r) => r.resolved),
   );
   const sets = ofKind(objects, 'DaemonSet').filter((d) => d.metadata.labels?.['harbinger.dev/puller'] !== undefined);
+  const pods = ofKind(objects, 'Pod').filter((p) => p.metadata.labels?.['harbinger.dev/puller'] !== undefined);
+  const stay = pods.filter((p) => p.metadata.deletionTimestamp === undefined && !uids.has(controllerUidOf(p)));
   return [
+    ...stay.map((p) => found(p, 'its DaemonSet is gone, and nobody deletes it')),
     ...orphans.map((p) => found(p, 'its job is gone')),
     ...sets.filter((d) => !wanted.has(imageOf(d))).map((d) => found(d, `nobody wants ${imageOf(d) ?? 'what it pulls'}`)),
   ];

@@ -4,7 +4,7 @@ import { reservedAt } from '../invariants/read.js';
 import type { CallFault } from './client.js';
 import type { Kueue } from './models/kueue.js';
 import type { Machine } from './models/machine.js';
-import type { NodeController } from './models/nodes.js';
+import type { Collector, NodeController } from './models/nodes.js';
 import { nodesOf } from './models/nodes.js';
 import type { World } from './models/world.js';
 import { NS, RESOURCE, SYSTEM, nameOf, remove } from './models/world.js';
@@ -20,6 +20,7 @@ export interface Ground {
   webhooks: readonly Webhook[];
   machines: ReadonlyMap<string, Machine>;
   nodes: NodeController;
+  collector: Collector;
   kueue: Kueue;
   /** Calls to the API server are troubled until a time. */
   trouble: { until: number; fault: CallFault | undefined; share: number };
@@ -152,6 +153,12 @@ const deleteSet: Fault = (ground) => {
   return set !== undefined;
 };
 
+/** As after a restart of the API server. Somebody deletes a set meanwhile, or it would hardly ever matter. */
+const collectorAway: Fault = (ground) => {
+  const away = ground.collector.away(ground.random.int(5_000, 60_000));
+  return away && deleteSet(ground);
+};
+
 const editSet: Fault = (ground) => {
   const set = ground.random.pick(ours(ground));
   if (set === undefined) return false;
@@ -239,6 +246,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   'queue writes stale checks': staleQueue,
   'set deleted by hand': deleteSet,
   'set edited by hand': editSet,
+  'collector away': collectorAway,
   'puller deleted by hand': deletePuller,
   'ImagePrewarm deleted by hand': deletePrewarm,
   'stamp edited by hand': wipeStatus,

@@ -13,7 +13,7 @@ import { judge, unfinished } from './judge.js';
 import { jobs } from './models/jobs.js';
 import { Kueue } from './models/kueue.js';
 import { Machine } from './models/machine.js';
-import { NodeController, daemonSets, garbageCollector, scheduler } from './models/nodes.js';
+import { Collector, NodeController, daemonSets, scheduler } from './models/nodes.js';
 import { SimRegistry } from './models/registry.js';
 import type { World } from './models/world.js';
 import { CLUSTER_QUEUE, FLAVOR, LOCAL_QUEUE, NS, POOL, RESOURCE, SYSTEM } from './models/world.js';
@@ -183,7 +183,7 @@ class Simulation {
     const kueue = new Kueue(world, { slots: SLOTS, waitForPodsReady: this.#seed % 2 === 0 });
     scheduler(world);
     daemonSets(world);
-    garbageCollector(world);
+    const collector = new Collector(world);
     jobs(world);
     const trouble: Ground['trouble'] = { until: 0, fault: undefined, share: 0 };
     const setting: Ground['setting'] = { mode: 'On' };
@@ -194,7 +194,7 @@ class Simulation {
     const controllers = ['controller-0', 'controller-1'].map((name) => new Controller(seat(name), armed, hit));
     const webhooks = ['webhook-0', 'webhook-1'].map((name) => new Webhook(seat(name)));
     for (const replica of [...controllers, ...webhooks]) replica.start();
-    return { world, random: this.#random.fork(), controllers, webhooks, machines, nodes, kueue, trouble, setting };
+    return { world, random: this.#random.fork(), controllers, webhooks, machines, nodes, collector, kueue, trouble, setting };
   }
 
   /** What stands in the cluster before the first gang comes. */

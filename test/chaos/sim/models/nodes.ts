@@ -162,16 +162,51 @@ function podOf(set: Raw, node: string): Raw {
   } as unknown as Raw;
 }
 
-/** Deletes what all owners of which are gone. */
-export function garbageCollector(world: World): void {
-  const kinds = [RESOURCE.pods, RESOURCE.daemonSets, RESOURCE.imagePrewarms, RESOURCE.workloads, RESOURCE.jobs];
-  actor(world, { watches: kinds, reactMs: [200, 2_000], only: ({ type }) => type === 'DELETED' || type === 'ADDED' }, () => {
-    const uids = new Set(world.store.all().map((o) => o.metadata.uid));
-    for (const resource of kinds) {
-      for (const object of world.store.list(resource)) {
+const COLLECTED = [RESOURCE.pods, RESOURCE.daemonSets, RESOURCE.imagePrewarms, RESOURCE.workloads, RESOURCE.jobs];
+
+/** Deletes what all owners of which are gone, as far as it has heard of that. */
+export class Collector {
+  readonly #world: World;
+  /** UIDs of DaemonSets that are gone and of which it believes that they were changed. */
+  readonly #ghosts = new Set<string>();
+  /** DaemonSets as it saw them last, UIDs by name; only while it is away. */
+  #seen: ReadonlyMap<string, string> | undefined;
+
+  constructor(world: World) {
+    this.#world = world;
+    const only = ({ type }: { type: string }): boolean => type === 'DELETED' || type === 'ADDED';
+    actor(world, { watches: COLLECTED, reactMs: [200, 2_000], only }, () => this.#run());
+  }
+
+  /**
+   * Its watches are cut for a while. A set that was made again meanwhile is to it the old one changed, so that Pods of the old one stay
+   * for good (GraphBuilder.processGraphChanges of kube-controller-manager).
+   */
+  away(ms: number): boolean {
+    if (this.#seen !== undefined) return false;
+    this.#seen = this.#sets();
+    this.#world.timeline.after(ms, () => {
+      const now = this.#sets();
+      for (const [name, uid] of this.#seen ?? []) if (now.has(name) && now.get(name) !== uid) this.#ghosts.add(uid);
+      this.#seen = undefined;
+      this.#run();
+    });
+    return true;
+  }
+
+  #sets(): Map<string, string> {
+    const sets = this.#world.store.list(RESOURCE.daemonSets);
+    return new Map(sets.map(({ metadata: { namespace = '', name, uid = '' } }) => [`${namespace}/${name}`, uid]));
+  }
+
+  #run(): void {
+    if (this.#seen !== undefined) return;
+    const uids = new Set([...this.#world.store.all().map((o) => o.metadata.uid ?? ''), ...this.#ghosts]);
+    for (const resource of COLLECTED) {
+      for (const object of this.#world.store.list(resource)) {
         const owners = object.metadata.ownerReferences ?? [];
-        if (owners.length > 0 && owners.every((o) => !uids.has(o.uid))) remove(world, resource, object);
+        if (owners.length > 0 && owners.every((o) => !uids.has(o.uid ?? ''))) remove(this.#world, resource, object);
       }
     }
-  });
+  }
 }
