@@ -189,12 +189,15 @@ function addLeftovers(
   for (const { pod, puller } of input.leftovers) {
     const deadlineMs = pullDeadlineMs(puller.bytes, input.rates);
     const watchedMs = input.watchedMs(pod.uid);
-    const { inFlight, mayBegin } = pullState(puller, pod, nodes.get(pod.node), { now: input.now, deadlineMs, watchedMs });
-    // Its tenant may keep one from going for ever.
-    const flows = inFlight && watchedMs < hangsAfterMs(deadlineMs);
-    if (!flows && mayBegin !== true) continue;
+    // A node that died, or its tenant, may keep one from going for ever.
+    if (watchedMs >= hangsAfterMs(deadlineMs)) continue;
+    const judged = pullState(puller, pod, nodes.get(pod.node), { now: input.now, deadlineMs, watchedMs });
+    const { inFlight } = judged;
+    // A kubelet that comes back ends a Pod that is being deleted.
+    const mayBegin = judged.mayBegin === true && !pod.deleting;
+    if (!inFlight && !mayBegin) continue;
     const states = pulls.get(puller.hash) ?? new Map<string, PullState>();
-    const state: PullState = { state: 'absent', inFlight: flows, ...(mayBegin === true ? { mayBegin } : {}) };
+    const state: PullState = { state: 'absent', inFlight, ...(mayBegin ? { mayBegin } : {}) };
     states.set(pod.node, better(states.get(pod.node), state));
     pulls.set(puller.hash, states);
     if (!pullers.has(puller.hash)) pullers.set(puller.hash, puller);

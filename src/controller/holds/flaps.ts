@@ -8,14 +8,7 @@ const LONGEST_MS = 120_000;
 const FORGIVEN_MS = 600_000;
 
 /** What is said of a gang whose turn is not now: it has lost nothing, however often somebody takes it out of its queue. */
-const OUT_OF_TURN: ReadonlySet<string> = new Set<ReadyReason>([
-  'Suspended',
-  'Pending',
-  'QueuePosition',
-  'Observing',
-  'SwitchedOff',
-  'Finished',
-]);
+const OUT_OF_TURN: ReadonlySet<string> = new Set<ReadyReason>(['Suspended', 'Pending', 'Observing', 'SwitchedOff', 'Finished']);
 
 /** Whether nodes of a gang have lost its images: its turn that passes, or a status on its way, is no such thing. */
 export function hasLost(warmth: Warmth | undefined): boolean {

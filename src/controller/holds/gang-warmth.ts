@@ -5,7 +5,7 @@ import type { Guard } from '../gangs/guard.js';
 import type { PlannerLoop } from '../pullers/planner-loop.js';
 import { slowestOf } from '../prewarm/readiness.js';
 import type { Warmth } from './decide.js';
-import { isSeen, refusedWarmth, warmthOf } from './warmth.js';
+import { isOfEarlierRun, isSeen, refusedWarmth, warmthOf } from './warmth.js';
 
 export interface GangWarmthOptions {
   views: Pick<GangViews, 'prewarmOf' | 'refusalOf'>;
@@ -30,6 +30,7 @@ export class GangWarmth {
     const changing = guard.isChanging({ key, resourceVersion: prewarm.metadata.resourceVersion ?? '' });
     const plan = planner.planOf(key);
     const slowest = plan?.progress === undefined ? undefined : slowestOf(plan.progress);
-    return { ...warmthOf(prewarm, changing), unseen: !isSeen(prewarm, plan), slowest };
+    const earlier = isOfEarlierRun(prewarm, gang.state) ? { current: false, reason: 'Pending', message: '' } : {};
+    return { ...warmthOf(prewarm, changing), ...earlier, unseen: !isSeen(prewarm, plan), slowest };
   }
 }

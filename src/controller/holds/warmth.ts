@@ -1,4 +1,5 @@
 import type { ImagePrewarm } from '../../api/kinds/index.js';
+import type { GangState } from '../../gangs/shape.js';
 import { present, time } from '../../api/json.js';
 import type { PrewarmPlan } from '../pullers/planning.js';
 import { signatureOf } from '../pullers/planning.js';
@@ -33,6 +34,15 @@ export function isSeen(prewarm: ImagePrewarm, plan: PrewarmPlan | undefined): bo
   const { warm, desired } = plan.progress ?? { warm: 0, desired: plan.candidates.desired };
   const ready = prewarm.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True') === true;
   return warm >= (prewarm.status?.nodes?.warm ?? 0) && (!ready || warm >= desired);
+}
+
+/**
+ * Whether a status that says Finished is of an earlier run of the gang: given quota again at once after an eviction, a gang is asked
+ * about before the next plan says that it is pulled for again.
+ */
+export function isOfEarlierRun({ metadata, spec, status }: ImagePrewarm, { admitted, finished }: GangState): boolean {
+  const over = status?.conditions?.some((c) => c.type === 'Ready' && c.reason === 'Finished') === true;
+  return over && !admitted && !finished && spec.retain !== 'Never' && metadata.deletionTimestamp === undefined;
 }
 
 /** Of a gang whose ImagePrewarm the API server refuses: nothing is pulled, and no wait changes that. */

@@ -35,7 +35,7 @@ export interface LifecycleInput {
 export function gangServed({ gang }: GangView, now: number, retainAfterAdmissionMs: number): boolean {
   const { state } = gang;
   if (state.finished) return true;
-  if (!state.admitted) return false;
+  if (!state.admitted || state.evicted) return false;
   return state.podsReady || now >= (state.admittedAt ?? 0) + retainAfterAdmissionMs;
 }
 
@@ -83,10 +83,10 @@ function wasServed(prewarm: ImagePrewarm): boolean {
 
 /**
  * Whether a gang had what it was prewarmed for since it was admitted: when it loses a Pod later there is no puller any more that could
- * be kept. A gang that waits again is told something else.
+ * be kept. One that is on its way back to its queue is told something else.
  */
 function wasServedSince(prewarm: ImagePrewarm, { gang }: GangView): boolean {
-  return gang.state.admitted && isFinished(prewarm);
+  return gang.state.admitted && !gang.state.evicted && isFinished(prewarm);
 }
 
 function isFinished({ status }: ImagePrewarm): boolean {

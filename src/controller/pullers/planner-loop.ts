@@ -104,7 +104,8 @@ export class PlannerLoop {
     const seen = await this.#world.look(this.#engine.refused(now));
     const sets = this.#written.known(caches.sets.list());
     const ownerless = this.#ownerless.look(caches.pods.list(), sets);
-    this.#tellWaits(ownerless.keys);
+    // What tenants write on Pods is no news of ours.
+    this.#tellWaits(new Set([...ownerless.keys].filter((key) => key.startsWith(`${namespace}/`))));
     const world = { ...seen, awaited: ownerless.awaited };
     const ground = {
       nodes: caches.nodes.list(),

@@ -11,6 +11,8 @@ const PASSING: ReadonlySet<number> = new Set([401, 404, 408, 409, 410, 429]);
  */
 export function refusalOf(error: unknown): string | undefined {
   if (!(error instanceof KubeError) || error.status < 400 || error.status >= 500 || PASSING.has(error.status)) return undefined;
+  // An edit of a set that somebody has made anew meanwhile; the cache will show that one.
+  if (/metadata\.uid/.test(error.message)) return undefined;
   return error.message;
 }
 

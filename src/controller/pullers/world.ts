@@ -172,6 +172,8 @@ export class PullerWorld {
     if (!pullState(puller, { ...pod, deleting: false }, node, at).inFlight) return;
     const ranMs = Math.min(Math.max(0, at.now - pod.createdAt), at.watchedMs);
     const endMs = ranMs < deadlineMs ? deadlineMs : hangsAfterMs(deadlineMs);
+    // A standby never looks, and hears of Pods all the same.
+    this.#orphans = this.#orphans.filter((o) => now < o.until);
     this.#orphans.push({ hash: puller.hash, node: pod.node, puller, until: now + endMs - ranMs });
   }
 }

@@ -1,3 +1,4 @@
+import { at as fieldOf } from '../../../src/api/json.js';
 import type { History, Life, Period, Raw, Violation } from './history.js';
 import { livesOf, nameOf, standing } from './history.js';
 import {
@@ -159,7 +160,9 @@ const CAUSES: readonly [RegExp, (end: End, input: HoldsInput) => string | undefi
   [
     /^nothing is pulled for the gang any more: /,
     ({ prewarms }) =>
-      prewarms.some((p) => conditionOf(p, 'Ready')?.reason === 'Finished') ? undefined : 'its ImagePrewarm was not at rest',
+      prewarms.some((p) => conditionOf(p, 'Ready')?.reason === 'Finished' && fieldOf(p, 'spec')['retain'] === 'Never')
+        ? undefined
+        : 'its ImagePrewarm was not at rest, or of an earlier run',
   ],
 ];
 

@@ -110,7 +110,8 @@ describe('checks whose nodes come and go', () => {
     ['a node went away', { warm: 2, reason: 'NodeLost' }, true],
     ['somebody took the gang out of its queue', { warm: 2, reason: 'Suspended' }, false],
     ['and put it back a moment ago', { warm: 0, reason: 'Pending' }, false],
-    ['others came in front of it', { warm: 2, reason: 'QueuePosition' }, false],
+    ['a node of one far back in the line flaps', { warm: 2, reason: 'QueuePosition' }, true],
+    ['others came in front of it', { warm: 3, reason: 'QueuePosition' }, false],
     ['a status on its way is not known yet', { warm: 3, reason: 'AllNodesWarm', current: false }, false],
     ['nothing is known of it', undefined, false],
   ])('count what was lost: %s', (_title, change, lost) => {

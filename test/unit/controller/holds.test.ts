@@ -1,12 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import type { CheckSnapshot, Warmth } from '../../../src/controller/holds/decide.js';
 import { decideCheck, progressMessage } from '../../../src/controller/holds/decide.js';
 import { activeCondition, parametersOf } from '../../../src/controller/holds/parameters.js';
-import { isSeen, warmthOf } from '../../../src/controller/holds/warmth.js';
+import { isOfEarlierRun, isSeen, warmthOf } from '../../../src/controller/holds/warmth.js';
 import type { PrewarmPlan } from '../../../src/controller/pullers/planning.js';
 import { signatureOf } from '../../../src/controller/pullers/planning.js';
 import type { HoldView } from '../../../src/gangs/hold.js';
+import type { GangState } from '../../../src/gangs/shape.js';
 import { conditionOf, prewarm, T0 } from './fixtures.js';
 
 const MINUTE = 60_000;
@@ -379,6 +381,18 @@ describe('what the status says to the hold', () => {
   ];
   test.each(rows)('%s', (_title, generation, changing, expected) =>
     expect(warmthOf(object(generation), changing)).toMatchObject(expected),
+  );
+
+  const over = { conditions: [conditionOf('Ready', false, 'Finished')] };
+  const state = { admitted: false, finished: false };
+  test.each<[string, ImagePrewarm, Partial<GangState>, boolean]>([
+    ['given quota again at once after an eviction', prewarm(over), state, true],
+    ['negative twin: it runs', prewarm(over), { ...state, admitted: true }, false],
+    ['negative twin: it has ended', prewarm(over), { ...state, finished: true }, false],
+    ['negative twin: it is warmed once only', prewarm(over, { retain: 'Never' }), state, false],
+    ['negative twin: it is pulled for', prewarm({ conditions: [conditionOf('Ready', false, 'PullingImages')] }), state, false],
+  ])('Finished is of an earlier run: %s', (_title, object, gang, earlier) =>
+    expect(isOfEarlierRun(object, gang as GangState)).toBe(earlier),
   );
 });
 

@@ -61,6 +61,11 @@ describe('a gang that was admitted', () => {
     ['holds nothing once they do', input({ gang: gang({}, { ...admitted, podsReady: true }) }), DROPS],
     ['nor when one of them is made again', input({ prewarm: prewarm(finished), gang: gang({}, admitted) }), DROPS],
     [
+      'negative twin: evicted, and its Pods still end',
+      input({ prewarm: prewarm(finished), gang: gang({}, { ...admitted, evicted: true }) }),
+      HOLDS,
+    ],
+    [
       'negative twin: evicted and queued again it is pulled for',
       input({ prewarm: prewarm(finished), gang: gang({ position: 0 }, { ran: true }) }),
       PULLS,

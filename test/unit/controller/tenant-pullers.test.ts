@@ -70,6 +70,10 @@ describe('why the API server will not have a DaemonSet', () => {
     row('a name that is taken, at first: the cache may lag', taken, [theirs, 2]),
     row('a name that stays taken: left alone', taken, [theirs, 3], /was not made by Harbinger/),
     row('a name that stays taken, perhaps by an attempt of ours without an answer', taken, [theirs, 9, true]),
+    row('an edit of a set that somebody has made anew: may pass', error(422, 'Invalid', 'metadata.uid: field is immutable'), [
+      central,
+      1,
+    ]),
     row('a server that is full: may pass', error(429, 'TooManyRequests', 'later'), [theirs, 5]),
     row('no answer: may pass', error(0, 'Timeout', 'no answer'), [theirs, 5]),
   ];

@@ -58,13 +58,14 @@ class Ground {
   sets: PullerSet[] = [];
   pods: PullerPod[] = [];
   prewarms: ImagePrewarm[] = [];
+  nodes = [node('n1'), node('n2')];
   readonly #handlers: ((key: string, now?: PullerPod, before?: PullerPod) => void)[] = [];
   readonly #world: PullerWorld;
 
   constructor() {
     this.#world = new PullerWorld({
       caches: {
-        nodes: { list: () => [node('n1'), node('n2')], get: (n: string) => node(n) },
+        nodes: { list: () => this.nodes, get: (n: string) => this.nodes.find((f) => f.name === n) },
         prewarms: { list: () => this.prewarms },
         pods: { list: () => this.pods, onChange: (handler: (key: string) => void) => this.#handlers.push(handler) },
         rejections: { byIndex: () => [] },
@@ -132,6 +133,15 @@ describe('a pull whose DaemonSet goes before its Pod', () => {
     const ground = new Ground();
     ground.show([podOf(central, { container: waiting('ImagePullBackOff', 'i/o timeout') })]);
     expect(await ground.state(central)).toEqual({ state: 'absent', inFlight: false, mayBegin: true });
+    expect(await ground.state(central, 3 * DEADLINE_MS)).toBeUndefined();
+  });
+
+  test('begins nothing again on a node that died in mid-pull: who comes back ends what is being deleted', async () => {
+    const ground = new Ground();
+    ground.nodes = [node('n1', { ready: false }), node('n2')];
+    ground.show([podOf(central, { deleting: true })]);
+    expect(await ground.state(central)).toEqual({ state: 'absent', inFlight: true });
+    expect(await ground.state(central, DEADLINE_MS)).toBeUndefined();
   });
 
   test("is known after a restart in Harbinger's own namespace, by what its Pod says", async () => {
