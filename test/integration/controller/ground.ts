@@ -108,7 +108,7 @@ export function workloadOf(
     `the Workload of Job ${job} to be as expected`,
     async () => {
       const all = await cluster.client.list(WORKLOAD, { namespace: NS });
-      const mine = all.find((w) => w.metadata.ownerReferences?.some((o) => o.name === job));
+      const mine = all.find((w) => ownedBy(w, job));
       if (mine === undefined) return notYet('there is none');
       return check(mine) ? mine : notYet(mine['status']);
     },
@@ -116,7 +116,9 @@ export function workloadOf(
   );
 }
 
-export const checkOf = (workload: Raw): { state: string; message: string; lastTransitionTime: string } =>
+export const ownedBy = (object: Raw, owner: string): boolean =>
+  object.metadata.ownerReferences?.some((o) => o.name === owner) ?? false;
+export const checkOf = (workload: Raw): { state: string; message: string; lastTransitionTime: string; retryCount?: number } =>
   workload['status']?.admissionChecks?.[0];
 export const reserved = (workload: Raw): boolean => isTrue(workload, 'QuotaReserved');
 export const admitted = (workload: Raw): boolean => isTrue(workload, 'Admitted');
@@ -184,7 +186,7 @@ export async function removeJob(cluster: Cluster, name: string): Promise<void> {
   await until(`Job ${name} and its Workload to be gone`, async () => {
     const workloads = await cluster.client.list(WORKLOAD, { namespace: NS });
     const pods = await cluster.client.list('v1/Pod', { namespace: NS, labelSelector: `batch.kubernetes.io/job-name=${name}` });
-    const left = [...workloads.filter((w) => w.metadata.ownerReferences?.some((o) => o.name === name)), ...pods];
+    const left = [...workloads.filter((w) => ownedBy(w, name)), ...pods];
     return left.length === 0 || notYet(left.map((o) => `${o.kind} ${o.metadata.name}`));
   });
 }

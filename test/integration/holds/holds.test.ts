@@ -6,6 +6,7 @@ import type { Raw } from '../../cluster/client.js';
 import { isTrue } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
+import { History } from '../../cluster/history.js';
 import { repoRoot } from '../../cluster/paths.js';
 import { notYet, until } from '../../cluster/until.js';
 import { knobNames } from '../../doubles/fake-kubelet/index.js';
@@ -19,6 +20,7 @@ import {
   knob,
   namespace,
   NS,
+  ownedBy,
   PREWARM,
   prewarm,
   prewarmOf,
@@ -30,6 +32,7 @@ import {
   removeJob,
   reserved,
   SYSTEM,
+  WORKLOAD,
   workloadOf,
 } from '../controller/ground.js';
 
@@ -234,22 +237,22 @@ describe('a gang that is held for its images', () => {
   }, 90_000);
 
   test('H-37: gives its quota back in time where its check says Retry, keeps its pulls, and starts cold after the last try', async () => {
+    // Kueue may give the quota back and reserve it again between two looks.
+    const history = new History(cluster.client, WORKLOAD, NS, (w) => ownedBy(w, 'again'));
     const resolved = await held('again', { queue: 'retry' });
     const uids = async (): Promise<string[]> => (await pullersOf(cluster, resolved)).map((p) => p.metadata.uid ?? '').sort();
     const before = await until('a puller of the gang', async () => {
       const now = await uids();
       return now.length > 0 ? now : notYet('none');
     });
-    const back = await workloadOf(cluster, 'again', (w) => !reserved(w) && isTrue(w, 'Evicted'), 40_000);
+    const back = await history.reaches('an eviction', (w) => isTrue(w, 'Evicted'), 40_000);
     expect(conditionOf(back, 'Evicted')?.reason).toBe('AdmissionCheck');
-    const second = await workloadOf(
-      cluster,
-      'again',
-      (w) => reserved(w) && w['status'].admissionChecks[0].retryCount === 1,
-      40_000,
-    );
+    expect(admitted(back)).toBe(false);
+    await history.reaches('its quota to be given back', (w) => !reserved(w), 40_000);
+    const second = await history.reaches('another try', (w) => reserved(w) && checkOf(w)?.retryCount === 1, 40_000);
     expect(second['spec'].active).not.toBe(false);
-    const workload = await workloadOf(cluster, 'again', admitted, 40_000);
+    const workload = await history.reaches('the last try to end', admitted, 40_000);
+    await history.stop();
     expect(checkOf(workload).message).toMatch(/^timed out, starting cold: the hold of 6s is over for the 2nd time with /);
     expect(await uids()).toEqual(expect.arrayContaining(before));
     await removeJob(cluster, 'again');
