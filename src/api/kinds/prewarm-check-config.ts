@@ -17,8 +17,9 @@ export const prewarmCheckConfigSpec = z
       description:
         'What becomes of a gang whose hold is over while nodes are cold. Start: it starts cold. Retry: it gives its quota back and goes to the back of its priority in the queue, while its images are pulled on.',
     }),
-    requeueAfterSeconds: z.int().min(1).max(86_400).default(300).meta({
-      description: 'With onTimeout Retry: how long such a gang is not given quota again.',
+    requeueAfterSeconds: z.int().min(0).max(86_400).default(0).meta({
+      description:
+        'With onTimeout Retry: for how long Kueue gives such a gang no quota again. 0: until its next turn. Kueue 0.19 keeps the present quota reserved for that time, so others get it only then.',
     }),
     maxRetries: z.int().min(1).max(100).default(3).meta({
       description: 'With onTimeout Retry: how often at most; then the gang starts cold.',

@@ -50,7 +50,7 @@ export interface CheckWrite {
   message: string;
   /** Why it is not Pending any more, for the metric. */
   reason?: HoldEndReason | undefined;
-  /** With Retry: Kueue reserves no quota for the gang for so long. */
+  /** With Retry: Kueue reserves no quota for the gang for so long; see `requeueAfterSeconds` of a PrewarmCheckConfig. */
   requeueAfterMs?: number;
   /** The state changes too, so lastTransitionTime moves. */
   transition: boolean;
@@ -189,11 +189,11 @@ function timedOut(
     const spent = retry === undefined ? '' : ` for the ${ordinal(retries + 1)} time`;
     return { state: 'Ready', reason: 'DeadlineExceeded', message: `timed out, starting cold: ${over}${spent} with ${progress}` };
   }
-  const message = `timed out, back to the queue: ${over} with ${progress}; quota again in ${formatDuration(retry.afterMs)} at the earliest`;
+  const again = retry.afterMs === 0 ? 'at its next turn' : `in ${formatDuration(retry.afterMs)} at the earliest`;
   return {
     state: 'Retry',
     reason: 'SentBack',
-    message: `${message} (${retries + 1} of ${retry.times})`,
+    message: `timed out, back to the queue: ${over} with ${progress}; quota again ${again} (${retries + 1} of ${retry.times})`,
     requeueAfterMs: retry.afterMs,
   };
 }

@@ -9,7 +9,7 @@ import type { CheckView } from '../caches.js';
 export interface CheckParameters {
   defaultHoldMs: number;
   minWarmPercent: number;
-  /** Where a hold that is over sends the gang back to its queue: after how many ms it may have quota again, and how often at most. */
+  /** Where a hold that is over sends the gang back to its queue: after how many ms it may have quota again (0: at its next turn), and how often at most. */
   retry?: { afterMs: number; times: number };
 }
 

@@ -143,7 +143,10 @@ export function prewarmOf(
 }
 
 export const ready = (object: Raw): boolean => isTrue(object, 'Ready');
-export const conditionOf = (object: Raw, type: string): { status: string; reason: string; message: string } | undefined =>
+export const conditionOf = (
+  object: Raw,
+  type: string,
+): { status: string; reason: string; message: string; lastTransitionTime: string } | undefined =>
   object['status']?.conditions?.find((c: { type: string }) => c.type === type);
 
 /** Pods of the pullers of one image. */

@@ -251,7 +251,7 @@ describe('what the check says', () => {
 
 describe('a hold that is over, where the check says Retry', () => {
   const retry = { afterMs: 300_000, times: 2 };
-  const given = (retries: number, change: Partial<CheckSnapshot> = {}) =>
+  const given = (retries: number, change: Partial<CheckSnapshot> = {}, afterMs = retry.afterMs) =>
     decideCheck(
       snapshot({
         view: view('Pending', {
@@ -259,7 +259,7 @@ describe('a hold that is over, where the check says Retry', () => {
           deadline: T0 + MINUTE,
           checks: [{ name: 'images', state: 'Pending', message: '', retries }],
         }),
-        checks: new Map([['images', { defaultHoldMs: MINUTE, minWarmPercent: 100, retry }]]),
+        checks: new Map([['images', { defaultHoldMs: MINUTE, minWarmPercent: 100, retry: { ...retry, afterMs } }]]),
         ...change,
       }),
       T0 + MINUTE,
@@ -274,6 +274,14 @@ describe('a hold that is over, where the check says Retry', () => {
         message: expect.stringMatching(/^timed out, back to the queue: the hold of 1m is over with 2\/3 nodes warm.*\(1 of 2\)$/),
       }),
     ]));
+  test.each([
+    [0, 'at its next turn (1 of 2)'],
+    [300_000, 'in 5m at the earliest (1 of 2)'],
+  ])('says when it may have quota again, after %i ms', (afterMs, again) => {
+    const [write] = given(0, {}, afterMs);
+    expect(write?.message).toContain(`; quota again ${again}`);
+    expect(write?.requeueAfterMs).toBe(afterMs);
+  });
   test('starts the gang cold after the last time', () =>
     expect(given(2)).toEqual([
       expect.objectContaining({
