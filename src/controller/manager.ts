@@ -155,7 +155,7 @@ export class Manager {
       log,
       readWorkload: workloadReader(client),
     });
-    const warmth = new GangWarmth({ views, guard, planner: this.#planner });
+    const warmth = new GangWarmth({ views, guard, planner: this.#planner, clock });
     const counts = new HoldCounts({ caches, leading: options.leading, clock, metrics });
     this.#counts = counts;
     new GangPods({ caches, events: options.events, config, leading: options.leading, namespace, clock, log, metrics });

@@ -1,6 +1,7 @@
 import type { ImagePrewarm } from '../../api/kinds/index.js';
 import type { GangState } from '../../gangs/shape.js';
 import { present, time } from '../../api/json.js';
+import { overdue } from '../prewarm/lifecycle.js';
 import type { PrewarmPlan } from '../pullers/planning.js';
 import { signatureOf } from '../pullers/planning.js';
 import type { Warmth } from './decide.js';
@@ -37,12 +38,23 @@ export function isSeen(prewarm: ImagePrewarm, plan: PrewarmPlan | undefined): bo
 }
 
 /**
- * Whether a status that says Finished is of an earlier run of the gang: given quota again at once after an eviction, a gang is asked
- * about before the next plan says that it is pulled for again.
+ * Whether a status that says Finished, or that the time was over, is of an earlier run of the gang: given quota again at once after
+ * an eviction, a gang is asked about before the next plan says that it is pulled for again.
+ * @param deadlineMs how long the present try may take by the latest plan; undefined while there is none
  */
-export function isOfEarlierRun({ metadata, spec, status }: ImagePrewarm, { admitted, finished }: GangState): boolean {
-  const over = status?.conditions?.some((c) => c.type === 'Ready' && c.reason === 'Finished') === true;
-  return over && !admitted && !finished && spec.retain !== 'Never' && metadata.deletionTimestamp === undefined;
+export function isOfEarlierRun(
+  prewarm: ImagePrewarm,
+  { admitted, finished, reservedAt }: GangState,
+  { now, deadlineMs }: { now: number; deadlineMs: number | undefined },
+): boolean {
+  const { metadata, spec, status } = prewarm;
+  if (admitted || finished || metadata.deletionTimestamp !== undefined) return false;
+  const reason = status?.conditions?.find((c) => c.type === 'Ready')?.reason;
+  if (reason === 'Finished') return spec.retain !== 'Never';
+  if (reason !== 'DeadlineExceeded') return false;
+  // No time runs for a gang that waits in its queue.
+  if (reservedAt === undefined || deadlineMs === undefined) return true;
+  return !overdue(prewarm, now, { deadlineMs, notBefore: reservedAt });
 }
 
 /** Of a gang whose ImagePrewarm the API server refuses: nothing is pulled, and no wait changes that. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import { formatTime } from '../../../src/api/duration.js';
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
 import type { CheckSnapshot, Warmth } from '../../../src/controller/holds/decide.js';
 import { decideCheck, progressMessage } from '../../../src/controller/holds/decide.js';
@@ -392,16 +393,31 @@ describe('what the status says to the hold', () => {
   );
 
   const over = { conditions: [conditionOf('Ready', false, 'Finished')] };
+  const late = (startTime: number) =>
+    prewarm({
+      observedGeneration: 2,
+      startTime: formatTime(startTime),
+      conditions: [conditionOf('Ready', false, 'DeadlineExceeded')],
+    });
   const state = { admitted: false, finished: false };
+  const reserved = (ago: number) => ({ ...state, reservedAt: T0 - ago });
   test.each<[string, ImagePrewarm, Partial<GangState>, boolean]>([
     ['given quota again at once after an eviction', prewarm(over), state, true],
     ['negative twin: it runs', prewarm(over), { ...state, admitted: true }, false],
     ['negative twin: it has ended', prewarm(over), { ...state, finished: true }, false],
     ['negative twin: it is warmed once only', prewarm(over, { retain: 'Never' }), state, false],
     ['negative twin: it is pulled for', prewarm({ conditions: [conditionOf('Ready', false, 'PullingImages')] }), state, false],
-  ])('Finished is of an earlier run: %s', (_title, object, gang, earlier) =>
-    expect(isOfEarlierRun(object, gang as GangState)).toBe(earlier),
+    ['its time was over, and it was given quota again at once', late(T0 - 2 * MINUTE), reserved(1_000), true],
+    ['its time was over, and it waits in its queue', late(T0 - 2 * MINUTE), state, true],
+    ['negative twin: its time is over with this quota', late(T0 - 3 * MINUTE), reserved(2 * MINUTE), false],
+    ['negative twin: it runs, late', late(T0 - 2 * MINUTE), { ...reserved(1_000), admitted: true }, false],
+  ])('of an earlier run: %s', (_title, object, gang, earlier) =>
+    expect(isOfEarlierRun(object, gang as GangState, { now: T0, deadlineMs: MINUTE })).toBe(earlier),
   );
+  test('a time that was over is of an earlier run until there is a plan', () => {
+    const [object, gang] = [late(T0 - 3 * MINUTE), reserved(2 * MINUTE) as GangState];
+    expect(isOfEarlierRun(object, gang, { now: T0, deadlineMs: undefined })).toBe(true);
+  });
 });
 
 describe('parameters of a check', () => {
