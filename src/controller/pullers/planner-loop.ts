@@ -13,10 +13,11 @@ import type { PullerSet } from '../../preheat/world.js';
 import type { KubeObject } from '../../api/object.js';
 import type { PullMethod } from '../../api/puller-spec.js';
 import { gangIndex, isNameKey } from '../../gangs/identity.js';
-import type { Actuator } from '../actions.js';
+import type { Action, Actuator } from '../actions.js';
 import type { Caches } from '../caches.js';
 import { canonical } from '../gangs/decide.js';
 import type { GangViews } from '../gangs/views.js';
+import { FailingWrites } from './failing-writes.js';
 import { tellGreedy } from './greedy.js';
 import type { Guard } from '../gangs/guard.js';
 import type { PrewarmMetrics } from '../metrics.js';
@@ -59,6 +60,7 @@ export class PlannerLoop {
   #positions: ReadonlyMap<string, number> = new Map();
   #lastMs = 0;
   readonly #written: WrittenSets;
+  readonly #failing: FailingWrites;
   readonly #world: PullerWorld;
   readonly #ownerless: OwnerlessPods;
   /** Pullers, `namespace/hash`, that wait for Pods of a set that is gone. */
@@ -70,12 +72,14 @@ export class PlannerLoop {
     const { caches, config, clock, monotonic, namespace, readRejection } = options;
     const now = (): number => clock.now();
     this.#written = new WrittenSets(monotonic);
+    this.#failing = new FailingWrites({ now, monotonic });
     this.#ownerless = new OwnerlessPods(monotonic, namespace);
     caches.sets.onChange((key, set) => {
       if (set === undefined) this.#written.gone(key);
     });
     tellGreedy(caches, namespace, options.log);
-    this.#world = new PullerWorld({ caches, config, now, monotonic, sets: () => this.#sets(), namespace, readRejection });
+    const [sets, failing] = [() => this.#sets(), () => this.#failing.told()];
+    this.#world = new PullerWorld({ caches, config, now, monotonic, sets, namespace, readRejection, failing });
   }
 
   /** The latest plan for an ImagePrewarm. */
@@ -101,6 +105,7 @@ export class PlannerLoop {
     const { caches, clock, config, namespace, program } = this.#options;
     const now = clock.now();
     this.#positions = this.#options.views.positions();
+    const failing = this.#failing.told();
     const seen = await this.#world.look(this.#engine.refused(now));
     const sets = this.#written.known(caches.sets.list());
     const ownerless = this.#ownerless.look(caches.pods.list(), sets);
@@ -129,12 +134,13 @@ export class PlannerLoop {
       idle: (hash: string) => isIdle(world, hash),
       ownerless: ownerless.keys,
     };
-    const after = await this.#engine.run(engineSteps(grants, sets, options), now);
-    // What was refused just now was planned as if it could be had, and must not be told so.
+    const steps = engineSteps(grants, sets, options);
+    const after = await this.#engine.run(steps, now);
+    this.#failing.keep(steps.flatMap((s) => (s.do === 'delete' ? [] : [s.object])));
+    // What was planned as if it could be had, and was refused, must not be told so; nor that a write fails which has just been done.
     const refused = this.#engine.refused(now);
-    this.#publish(
-      canonical([...refused]) === canonical([...(world.refused ?? [])]) ? plans : planWith({ ...world, refused }).plans,
-    );
+    const isNews = canonical([[...refused], this.#failing.told()]) !== canonical([[...(world.refused ?? [])], failing]);
+    this.#publish(isNews ? planWith({ ...(await this.#world.look(refused)), awaited: ownerless.awaited }).plans : plans);
     const inFlight = [...world.pulls.values()].reduce(
       (n, states) => n + [...states.values()].filter((s) => s.inFlight).length,
       0,
@@ -192,12 +198,11 @@ export class PlannerLoop {
 
   #enginePort(): EnginePort {
     const { actuator, config, namespace, log } = this.#options;
+    const write = (object: KubeObject, action: Action): Promise<unknown> =>
+      this.#failing.follow(object, () => this.#written.write(object, () => actuator.perform(action)));
     return {
-      create: (object) =>
-        this.#written.write(object, () =>
-          actuator.perform({ type: 'create-pullers', object, takeOver: object.metadata.namespace === namespace }),
-        ),
-      update: (object) => this.#written.write(object, () => actuator.perform({ type: 'update-pullers', object })),
+      create: (object) => write(object, { type: 'create-pullers', object, takeOver: object.metadata.namespace === namespace }),
+      update: (object) => write(object, { type: 'update-pullers', object }),
       delete: ({ namespace: home, name, uid }) =>
         this.#written.remove({ namespace: home, name }, () =>
           actuator.perform({ type: 'delete-pullers', set: { namespace: home, name, uid } }),

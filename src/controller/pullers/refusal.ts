@@ -16,6 +16,11 @@ export function refusalOf(error: unknown): string | undefined {
   return error.message;
 }
 
+/** Whether a failure tells of the API server, or of what it asks, and nothing of what was sent: no answer, or one of which it is the cause. */
+export function isOfServer(error: unknown): boolean {
+  return !(error instanceof KubeError) || error.status < 400 || error.status >= 500 || [401, 408, 429].includes(error.status);
+}
+
 /** Attempts after which a name that is taken is not one that the caches merely have not shown yet. */
 const TAKEN_AFTER = 3;
 

@@ -4,12 +4,14 @@ import { hangsAfterMs, pullDeadlineMs } from '../../preheat/deadline.js';
 import type { PullerPod } from '../../preheat/evidence.js';
 import { pullState } from '../../preheat/evidence.js';
 import type { Standing } from '../../preheat/ownership.js';
-import { standingOf } from '../../preheat/ownership.js';
+import { pullerOfSet, standingOf } from '../../preheat/ownership.js';
 import type { World } from '../../preheat/planner.js';
 import type { Puller } from '../../preheat/puller.js';
 import type { Orphan, PullerSet } from '../../preheat/world.js';
 import { buildWorld, POD_GRACE_MS } from '../../preheat/world.js';
 import type { Caches } from '../caches.js';
+import type { FailingWrite } from './failing-writes.js';
+import { withFailing } from './failing-writes.js';
 import { pullersOf } from './planning.js';
 import { PodPullers } from './pod-pullers.js';
 import type { ReadRejection } from './rejections.js';
@@ -27,6 +29,8 @@ export interface PullerWorldOptions {
   /** Harbinger's own. */
   namespace: string;
   readRejection: ReadRejection;
+  /** Sets that cannot be written for now; absent: none. */
+  failing?: () => readonly FailingWrite[];
 }
 
 /** How long what was read of a set in a tenant's namespace is believed, ms. */
@@ -75,13 +79,18 @@ export class PullerWorld {
     const pods = caches.pods.list();
     this.#noteWatched(pods, now);
     const bytes = bytesOf(caches.prewarms.list());
+    const failing = this.#options.failing?.() ?? [];
     const world = buildWorld({
       nodes: caches.nodes.list(),
       sets,
       standing,
       pods,
       leftovers: this.#podPullers.look({ sets: all, counting: sets, pods, bytes }, now),
-      orphans: this.#orphans.map((o) => ({ ...o, leftMs: o.until - now })),
+      orphans: [
+        ...this.#orphans.map((o) => ({ ...o, leftMs: o.until - now })),
+        // The next try may be the one that is done.
+        ...failing.flatMap(({ set }) => pullsOf(set, set.nodes, { namespace, bytes })),
+      ],
       bytes,
       rates: config().budgets,
       now: this.#options.now(),
@@ -92,7 +101,7 @@ export class PullerWorld {
       rejections: await this.#rejected(named, now),
     });
     this.#pullers = world.pullers;
-    return world;
+    return withFailing(world, failing);
   }
 
   #standings(sets: readonly PullerSet[], refused: ReadonlyMap<string, string>): Map<PullerSet, Standing> {
@@ -176,6 +185,16 @@ export class PullerWorld {
     this.#orphans = this.#orphans.filter((o) => now < o.until);
     this.#orphans.push({ hash: puller.hash, node: pod.node, puller, until: now + endMs - ranMs });
   }
+}
+
+/** Pulls of a set that may run on some nodes, as far as this look knows. */
+function pullsOf(
+  set: PullerSet,
+  nodes: readonly string[],
+  { namespace, bytes }: { namespace: string; bytes: ReadonlyMap<string, number> },
+): Orphan[] {
+  const puller = pullerOfSet(set, namespace, bytes.get(set.image));
+  return puller === undefined ? [] : nodes.map((node) => ({ hash: set.hash, node, puller, leftMs: POD_GRACE_MS }));
 }
 
 /**
