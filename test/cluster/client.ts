@@ -301,7 +301,7 @@ export class ClusterClient {
         this.#resources.set(apiVersion, main);
         return main.find((r) => r.kind === name) ?? notYet(`${apiVersion} has ${main.map((r) => r.kind).join(', ')}`);
       },
-      { timeoutMs: 10_000 },
+      { timeoutMs: 30_000 },
     );
   }
 }

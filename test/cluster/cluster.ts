@@ -268,8 +268,11 @@ export class Cluster {
   async kueueQueue(options: QueueOptions = {}): Promise<void> {
     await this.client.apply(queueObjects(options));
     if (options.checks?.length) return;
-    await this.client.watchUntil('kueue.x-k8s.io/v1beta2/ClusterQueue', options.name ?? 'gang', (queue) =>
-      isTrue(queue, 'Active'),
+    await this.client.watchUntil(
+      'kueue.x-k8s.io/v1beta2/ClusterQueue',
+      options.name ?? 'gang',
+      (queue) => isTrue(queue, 'Active'),
+      60_000,
     );
   }
 

@@ -148,7 +148,7 @@ async function applyManifests(cluster: Cluster, manifests: readonly Draft[], web
     all.map(async (m) => {
       if (m.kind !== 'Namespace') await client.apply(m);
       if (!isCrd(m)) return;
-      await client.watchUntil(`${m.apiVersion}/${m.kind}`, String(m.metadata.name), (crd) => isTrue(crd, 'Established'));
+      await client.watchUntil(`${m.apiVersion}/${m.kind}`, String(m.metadata.name), (crd) => isTrue(crd, 'Established'), 60_000);
     }),
   );
 }
@@ -216,7 +216,7 @@ async function startProcess({ cluster, deployment, index, overrides, extra }: Pr
   const kill = (signal: NodeJS.Signals = 'SIGKILL'): Promise<number | string> => supervisor.kill(name, signal);
   const start = async (): Promise<void> => void ({ pid } = await supervisor.start(name));
   const health = (path: string): Promise<Response> =>
-    fetch(`http://127.0.0.1:${healthPort}${path}`, { signal: AbortSignal.timeout(5_000) });
+    fetch(`http://127.0.0.1:${healthPort}${path}`, { signal: AbortSignal.timeout(20_000) });
   return {
     name,
     get pid() {
@@ -244,7 +244,7 @@ async function untilReady(cluster: Cluster, name: string, probe: () => Promise<R
       const answer = await probe();
       return answer.ok || notYet(`/readyz answers ${answer.status}: ${await answer.text()}`);
     },
-    { timeoutMs: 60_000 },
+    { timeoutMs: 120_000 },
   );
 }
 
@@ -252,7 +252,7 @@ async function untilReady(cluster: Cluster, name: string, probe: () => Promise<R
 async function untilCalled(cluster: Cluster): Promise<void> {
   const hasBundle = (object: Raw): boolean =>
     (object['webhooks'] as { clientConfig: { caBundle?: string } }[]).every((w) => w.clientConfig.caBundle);
-  await cluster.client.watchUntil('admissionregistration.k8s.io/v1/MutatingWebhookConfiguration', 'harbinger', hasBundle);
+  await cluster.client.watchUntil('admissionregistration.k8s.io/v1/MutatingWebhookConfiguration', 'harbinger', hasBundle, 60_000);
 }
 
 // Arguments of the Deployment with the values that differ outside a Pod replaced, and the flags that it lacks added.

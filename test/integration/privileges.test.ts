@@ -4,6 +4,7 @@ import { GRANTS, type Grants, type Rule } from '../../tools/generate/rbac.js';
 import type { AuditEvent } from '../cluster/audit.js';
 import { ClusterClient, isTrue, type ApiError, type Raw } from '../cluster/client.js';
 import { Cluster } from '../cluster/cluster.js';
+import '../cluster/patience.js';
 import { notYet, until } from '../cluster/until.js';
 import { knobNames } from '../doubles/fake-kubelet/index.js';
 import {
@@ -115,9 +116,9 @@ describe('least privilege', () => {
       await runningPods(cluster, 'warmed', 2);
     });
     await moved();
-    await held('orphaned', '8s', async (end) => {
+    await held('orphaned', '20s', async (end) => {
       await harbinger.controllers[0]?.kill();
-      await workloadOf(cluster, 'orphaned', admitted, 60_000);
+      await workloadOf(cluster, 'orphaned', admitted, 90_000);
       await until('the event of the watchdog', async () => {
         const events = await cluster.client.list('events.k8s.io/v1/Event', { namespace: NS });
         return events.some((e) => e['reportingController'] === 'harbinger.dev/webhook') || notYet(events.map((e) => e['reason']));
@@ -125,7 +126,7 @@ describe('least privilege', () => {
       await end();
     });
     calls = GRANTS.flatMap(({ account }) => cluster.audit.query({ user: userOf(account), stage: 'any' }));
-  }, 400_000);
+  }, 600_000);
   afterAll(async () => cluster?.stop());
 
   async function checksAndPolicies(): Promise<void> {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Cluster } from '../cluster/cluster.js';
 import type { Harbinger } from '../cluster/harbinger.js';
+import '../cluster/patience.js';
 import { PREWARM, PULLER, pushImage, pushPuller, ready, SYSTEM } from './controller/ground.js';
 
 const DS = 'apps/v1/DaemonSet';
@@ -38,6 +39,7 @@ describe('pullers on an API server without image volumes', () => {
       PREWARM,
       'team/job',
       (p) => p['status']?.failures?.[0]?.reason === 'Rejected',
+      60_000,
     );
     expect(refused['status'].failures[0].message).toMatch(/does not keep image volumes.*pullers.method Auto/);
     expect(refused['status'].nodes.warm).toBe(0);
@@ -60,5 +62,5 @@ describe('pullers on an API server without image volumes', () => {
     });
     await cluster.client.watchUntil(PREWARM, 'team/again', ready, 90_000);
     expect((await cluster.client.get(DS, `${SYSTEM}/${before?.metadata.name ?? ''}`)).metadata.uid).toBe(before?.metadata.uid);
-  }, 240_000);
+  }, 400_000);
 });

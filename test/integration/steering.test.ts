@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Raw } from '../cluster/client.js';
 import { Cluster } from '../cluster/cluster.js';
 import type { Harbinger } from '../cluster/harbinger.js';
+import '../cluster/patience.js';
 import { notYet, until } from '../cluster/until.js';
 import { gang, NS, prewarm, prewarmOf, pullersOf, pushImage, pushPuller, ready, runningPods } from './controller/ground.js';
 import type { PaperNode } from './nodes-on-paper.js';
@@ -36,7 +37,7 @@ describe('on the real scheduler, a gang that was warmed on the two of five nodes
         metadata: { name: `on-${nodeName}`, namespace: NS },
         spec: { nodeName, containers: [{ name: 'c', image: bystander.image, command: ['/pause', 'sleep', '3600'], resources }] },
       });
-  }, 200_000);
+  }, 300_000);
   afterAll(async () => cluster?.stop());
 
   async function steer(value: 'Off' | 'Preferred'): Promise<void> {
@@ -76,14 +77,14 @@ describe('on the real scheduler, a gang that was warmed on the two of five nodes
     const pods = await run('off');
     expect(affinities(pods)).toEqual([undefined, undefined]);
     expect(nodesOf(pods).filter((n) => BUSY.includes(n))).toEqual([]);
-  }, 60_000);
+  }, 150_000);
 
   test('lands where it is warm once steer is set to Preferred, without a restart', async () => {
     await steer('Preferred');
     const pods = await run('preferred');
     expect(affinities(pods)).toEqual([term, term]);
     expect(nodesOf(pods)).toEqual(BUSY);
-  }, 60_000);
+  }, 150_000);
 
   test('lands there from the first Pod on after a restart of the webhook', async () => {
     await harbinger.webhooks[0]?.restart();
@@ -91,14 +92,14 @@ describe('on the real scheduler, a gang that was warmed on the two of five nodes
     const pods = await run('restarted');
     expect(affinities(pods)).toEqual([term, term]);
     expect(nodesOf(pods)).toEqual(BUSY);
-  }, 60_000);
+  }, 150_000);
 
   test('lands elsewhere again once steer is Off', async () => {
     await steer('Off');
     const pods = await run('off-again');
     expect(affinities(pods)).toEqual([undefined, undefined]);
     expect(nodesOf(pods).filter((n) => BUSY.includes(n))).toEqual([]);
-  }, 60_000);
+  }, 150_000);
 });
 
 /**
@@ -176,6 +177,6 @@ describe(`on the real scheduler, ${NODES} nodes of which ${WARM} hold the 40 GB 
       expect([...images]).toEqual([expect.stringMatching(form)]);
       expect(warm).toBe(expected);
     },
-    90_000,
+    150_000,
   );
 });

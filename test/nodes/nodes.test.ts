@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Cluster } from '../cluster/cluster.js';
 import type { Raw } from '../cluster/client.js';
 import { ensurePackages } from '../cluster/packages/index.js';
+import '../cluster/patience.js';
 import { estargzVariant, incompressible, payloadImage, pullerImage, push } from '../../tools/oci-image/index.js';
 import { notYet, until } from '../cluster/until.js';
 
@@ -64,7 +65,7 @@ describe('a real node', () => {
     expect(container(pod).imageID).toContain(puller.split('@')[1]);
     expect(await cluster.realNodes[0]?.images()).toContain(payload);
     expect((await cluster.registry.bytesSent()) - before).toBeGreaterThan(8 * MIB);
-  }, 90_000);
+  }, 150_000);
 
   test('leaves a Pod waiting whose image volume names a digest that nobody has', async () => {
     const absent = payload.replace(/@sha256:.*/, `@sha256:${'0'.repeat(64)}`);
@@ -79,16 +80,20 @@ describe('a real node', () => {
     expect(pod['status'].phase).toBe('Pending');
     expect(container(pod).started).not.toBe(true);
     expect(container(pod).state.waiting.message).toMatch(/not found|unknown/i);
-  }, 90_000);
+  }, 150_000);
 
   test('names the image by digest in the status of the Node', async () => {
-    const names = await until('the image in Node.status.images', async () => {
-      const status = (await cluster.client.get('v1/Node', node()))['status'];
-      const all: string[] = status.images?.flatMap((image: { names?: string[] }) => image.names ?? []) ?? [];
-      return all.includes(payload) ? all : notYet(all);
-    });
+    const names = await until(
+      'the image in Node.status.images',
+      async () => {
+        const status = (await cluster.client.get('v1/Node', node()))['status'];
+        const all: string[] = status.images?.flatMap((image: { names?: string[] }) => image.names ?? []) ?? [];
+        return all.includes(payload) ? all : notYet(all);
+      },
+      { timeoutMs: 60_000 },
+    );
     expect(names.some((name) => name.startsWith('harbinger.test/pause'))).toBe(true);
-  }, 60_000);
+  }, 120_000);
 
   test('runs an eStargz image as an ordinary one, with every byte in its place', async () => {
     const options = { seed: 'lazy', bytes: 6 * MIB, files: 1 };
@@ -115,7 +120,7 @@ describe('a real node', () => {
         )
       )['status'].phase;
     expect({ right: await phase('right'), wrong: await phase('wrong') }).toEqual({ right: 'Succeeded', wrong: 'Failed' });
-  }, 120_000);
+  }, 240_000);
 
   test('keeps its Pods while its kubelet is stopped, and has them again', async () => {
     const [real] = cluster.realNodes;
@@ -126,7 +131,7 @@ describe('a real node', () => {
     await cluster.client.watchUntil('v1/Pod', 'default/after', (p) => container(p)?.started === true, 60_000);
     const after = await cluster.client.get('v1/Pod', 'default/by-digest');
     expect(container(after).containerID).toBe(container(before).containerID);
-  }, 90_000);
+  }, 150_000);
 
   test('pulls again after a wipe', async () => {
     for (const name of ['by-digest', 'after']) await cluster.client.delete('v1/Pod', `default/${name}`);
@@ -137,5 +142,5 @@ describe('a real node', () => {
     await cluster.client.create(pullerPod('again', node(), puller, payload));
     await cluster.client.watchUntil('v1/Pod', 'default/again', (p) => container(p)?.started === true, 60_000);
     expect((await cluster.registry.bytesSent()) - before).toBeGreaterThan(8 * MIB);
-  }, 120_000);
+  }, 300_000);
 });

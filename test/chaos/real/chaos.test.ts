@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { isTrue } from '../../cluster/client.js';
+import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { CHECK, NS, PREWARM, PULLER, QUEUE, SYSTEM, WORKLOAD } from '../../integration/controller/ground.js';
 import { settled, type Raw } from '../invariants/index.js';
@@ -84,7 +85,7 @@ describe('a cluster in which everything fails now and then', () => {
       expect(verdict.violations).toEqual([]);
       expect(events).toBeGreaterThanOrEqual(30);
     },
-    240_000,
+    420_000,
   );
 
   test('the control: over all seeds every kind of event has hit something', () => {

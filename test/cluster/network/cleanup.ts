@@ -40,7 +40,7 @@ export async function cleanUpMembers(names: readonly string[]): Promise<string[]
 
 // Daemons first and again: while containerd lives it may start another shim, and a shim another process.
 async function endProcesses(name: string): Promise<string[]> {
-  const deadline = performance.now() + 10_000;
+  const deadline = performance.now() + 30_000;
   for (;;) {
     const pids = [...namespaceProcesses(name), ...cgroupProcesses(name)];
     if (pids.length === 0) return [];
@@ -52,7 +52,7 @@ async function endProcesses(name: string): Promise<string[]> {
 
 // A group is busy for a moment after its last process has gone.
 async function removeGroups(name: string): Promise<string[]> {
-  const deadline = performance.now() + 5_000;
+  const deadline = performance.now() + 20_000;
   for (;;) {
     const left = removeCgroup(name);
     if (left.length === 0 || performance.now() > deadline) return left.map((group) => `cgroup ${group}`);

@@ -137,7 +137,7 @@ export class Supervisor {
   async shutdown(): Promise<string[]> {
     const leftovers = (await this.#call({ op: 'shutdown' })) as string[];
     await until('the supervisor to exit', () => (isAlive(this.identity) ? notYet('still running') : true), {
-      timeoutMs: 15_000,
+      timeoutMs: 60_000,
       everyMs: 20,
     });
     this.#socket.destroy();

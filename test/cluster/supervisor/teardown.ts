@@ -16,7 +16,7 @@ export async function tearDown(state: ClusterState): Promise<string[]> {
   const leftovers: string[] = [];
   const children = [...state.children].reverse();
   for (const child of children) signalIfOurs(child, 'SIGKILL', { group: true });
-  const deadline = performance.now() + 10_000;
+  const deadline = performance.now() + 30_000;
   while (children.some(isAlive) && performance.now() < deadline) await sleep(20);
   leftovers.push(...children.filter(isAlive).map((c) => `process ${c.pid} (${c.name})`));
   const network = state.info['network'];

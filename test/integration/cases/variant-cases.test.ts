@@ -18,6 +18,7 @@ import {
 import type { Draft, Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
+import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { condition, context, prewarm, progress, recorded, snapshot } from '../../unit/controller/fixtures.js';
 import { OCI, bodyDigest, manifestBody } from '../../unit/images/support.js';
@@ -114,7 +115,7 @@ describe('variants that some nodes cannot run, or cannot get', () => {
     harbinger = await cluster.installHarbinger({
       config: {
         registries: [{ host, plainHTTP: true, allowLocalAddresses: true }],
-        budgets: { eventLoopLagMs: 2_000 },
+        budgets: { admissionMs: 2_500, eventLoopLagMs: 5_000 },
         capabilities: [
           { format: 'nydus', nodeSelector: nydus, condition: 'NydusReady', heartbeatSeconds: 600 },
           { format: 'overlaybd', nodeSelector: { overlaybd: 'true' } },
@@ -198,7 +199,7 @@ describe('variants that some nodes cannot run, or cannot get', () => {
     ];
     await cluster.client.patch('v1/Node', 'silent', { status: { conditions } }, { type: 'strategic', subresource: 'status' });
     await untilDecided(image, 'accelerated', { snapshotter: 'nydus' });
-  }, 60_000);
+  }, 240_000);
 
   test('H-19 an OverlayBD image is left where one of the nodes has no snapshotter for it', async () => {
     const image = await pushNative('overlaybd', '-obd');
@@ -282,7 +283,7 @@ describe('variants that some nodes cannot run, or cannot get', () => {
     const app = await pushPair(cluster, 'team/cleaned');
     const gone = `failed to pull and unpack image "${app.source}": failed to resolve reference: ${app.variantDigest}: not found`;
     await expectQuarantine(app, 'ImageNotFound', gone);
-  }, 60_000);
+  }, 240_000);
 
   test('H-15 a node whose store lost what another snapshotter needs is told apart from a registry that has no image', async () => {
     const app = await pushPair(cluster, 'team/conflict');
@@ -298,5 +299,5 @@ describe('variants that some nodes cannot run, or cannot get', () => {
     );
     expect(status.failures).toMatchObject([{ node: 'n1', reason: 'ImageStoreConflict' }]);
     expect(condition(status, 'Ready')).toMatchObject({ status: 'False', reason: 'PullFailed' });
-  }, 60_000);
+  }, 240_000);
 });

@@ -3,6 +3,7 @@ import { LABEL } from '../../../src/api/names.js';
 import type { Draft, Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
+import '../../cluster/patience.js';
 import type { Workload } from '../../fixtures/workloads/index.js';
 import { OUTCOME_OF, WORKLOADS, contentOfAll, owner, pod, run } from '../../fixtures/workloads/index.js';
 import { NS, decisionsOf, metricSum, mutated, policy, untilOutcome, verdictOf } from '../webhook/ground.js';
@@ -10,7 +11,7 @@ import type { Pushed } from './ground.js';
 import { PLAIN, admit, bothNamespaces, imageAt, imagesOf, pushContent, remainder } from './ground.js';
 
 const SETUP_MS = 300_000;
-const WEBHOOK_MS = { budgets: { eventLoopLagMs: 2_000 } };
+const WEBHOOK_MS = { budgets: { admissionMs: 2_500, eventLoopLagMs: 5_000 } };
 
 /**
  * The Pods that operators make, sent through the real API server, once past the webhook and once without it: what comes back has to

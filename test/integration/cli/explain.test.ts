@@ -76,7 +76,7 @@ describe('explain by a cluster', () => {
     app = await pushPair(cluster, 'team/app');
     const config = {
       registries: [{ host, plainHTTP: true, allowLocalAddresses: true }],
-      budgets: { eventLoopLagMs: 2_000 },
+      budgets: { admissionMs: 2_500, eventLoopLagMs: 5_000 },
       rewrite: { imageVolumes: true },
     };
     await cluster.client.apply([

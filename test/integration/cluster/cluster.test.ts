@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { isTrue, type Draft } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import { statePath } from '../../cluster/paths.js';
+import '../../cluster/patience.js';
 import { identityOf, isAlive, type ProcessIdentity } from '../../cluster/process-identity.js';
 import { bundleProgram } from '../../cluster/program.js';
 import type { ClusterState } from '../../cluster/supervisor/protocol.js';
@@ -95,7 +96,7 @@ describe('a test cluster', () => {
     await expect(cluster.client.get('v1/Namespace', 'default')).rejects.toThrow(/ECONNREFUSED|hang up|ECONNRESET/);
     await cluster.startApiServer();
     expect((await cluster.client.get('batch/v1/Job', 'default/too-big')).metadata.name).toBe('too-big');
-  }, 120_000);
+  }, 240_000);
 
   test('a second cluster of the same name is refused while the first runs', async () => {
     await expect(Cluster.start({ name: 'it-cluster', say: silent })).rejects.toThrow(/runs already/);

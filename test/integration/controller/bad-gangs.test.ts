@@ -3,6 +3,7 @@ import type { AuditEvent } from '../../cluster/audit.js';
 import type { Draft, Raw } from '../../cluster/client.js';
 import { isTrue } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
+import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { knobNames } from '../../doubles/fake-kubelet/index.js';
 import {
@@ -142,7 +143,7 @@ describe('gangs that are out of the ordinary', () => {
       await remove('changing');
     });
     await nothingLeft();
-  }, 120_000);
+  }, 240_000);
 
   test('one with a podSet of no Pods is let go, its other podSet is warmed', async () => {
     const { image, resolved } = await pushImage(cluster, 'counted');
@@ -155,13 +156,13 @@ describe('gangs that are out of the ordinary', () => {
     });
     await letGoWhileQueued('nobody', [podSet(image, 0)]);
     await nothingLeft();
-  }, 120_000);
+  }, 240_000);
 
   test('one whose podSets have no container that pulls is let go at once', async () => {
     const free = await letGoWhileQueued('empty', [podSet(undefined, 2)]);
     expect(checkOf(free).message).toContain('no container of the gang pulls an image');
     await nothingLeft();
-  }, 60_000);
+  }, 180_000);
 
   test('one that waits while all nodes are cordoned is told so, and is warmed once they are not; with quota it is let go', async () => {
     const { image } = await pushImage(cluster, 'cordoned');
@@ -184,7 +185,7 @@ describe('gangs that are out of the ordinary', () => {
     await removeJob(cluster, 'stuck');
     await cordon(false);
     await nothingLeft();
-  }, 120_000);
+  }, 240_000);
 
   test('one that is requeued a hundred times costs a bounded number of writes and leaves one object', async () => {
     const { image, resolved } = await pushImage(cluster, 'requeued');
@@ -208,7 +209,7 @@ describe('gangs that are out of the ordinary', () => {
       await removeJob(cluster, 'requeued');
     });
     await nothingLeft();
-  }, 180_000);
+  }, 400_000);
 
   test('one that is submitted and deleted again and again leaves nothing', async () => {
     const { image } = await pushImage(cluster, 'fleeting');
@@ -221,7 +222,7 @@ describe('gangs that are out of the ordinary', () => {
     }
     await nothingLeft();
     expect(writes(since).length).toBeLessThan(20 * 12);
-  }, 120_000);
+  }, 240_000);
 
   test('one whose tenant preempts it again and again keeps its record and its check', async () => {
     const { image, resolved } = await pushImage(cluster, 'tossed');
@@ -240,7 +241,7 @@ describe('gangs that are out of the ordinary', () => {
     expect((await cluster.client.list(PREWARM, { namespace: NS })).length).toBe(1);
     await removeJob(cluster, 'tossed');
     await nothingLeft();
-  }, 120_000);
+  }, 240_000);
 
   test('one of whole-node Pods that Kueue places by topology gets in while pullers run on every node', async () => {
     await cluster.client.apply([
@@ -301,7 +302,7 @@ describe('gangs that are out of the ordinary', () => {
     await removeJob(cluster, 'whole');
     await cluster.client.delete(PREWARM, `${NS}/resident`);
     await nothingLeft();
-  }, 120_000);
+  }, 240_000);
 
   test('two controllers that both lead pull nothing twice and come to rest', async () => {
     const second = 'second-controller';
@@ -349,7 +350,7 @@ describe('gangs that are out of the ordinary', () => {
         );
         return loud.length === 0 || notYet(loud);
       },
-      { timeoutMs: 30_000, everyMs: 500 },
+      { timeoutMs: 60_000, everyMs: 500 },
     );
     const own = (user: string): number =>
       cluster.audit.query({ user, resource: 'imageprewarms' }).filter((e) => e.verb === 'patch').length;

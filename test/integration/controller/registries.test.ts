@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
+import '../../cluster/patience.js';
 import { RegistryDouble, type Handler } from '../../unit/registry/support.js';
 import { metric } from '../webhook/ground.js';
 import {
@@ -99,7 +100,7 @@ describe('a gang whose registry', () => {
   test('is well is warmed meanwhile: the others cost it nothing', async () => {
     await workloadOf(cluster, 'is-well', admitted);
     expect(conditionOf(await released('is-well'), 'Released')?.reason).toBe('WarmVerified');
-  }, 60_000);
+  }, 120_000);
 
   test('recovers: the next look finds the image, without anybody doing anything', async () => {
     const found = (status: string) => (p: Raw) => conditionOf(p, 'TargetsResolved')?.status === status;
@@ -115,7 +116,7 @@ describe('a gang whose registry', () => {
     };
     const after = await cluster.client.watchUntil(PREWARM, `${NS}/recovers`, found('True'), 60_000);
     expect(after['status'].targets[0].images[0].resolved).toMatch(/\/well@sha256:/);
-  }, 90_000);
+  }, 150_000);
 
   test.each(ROWS)(
     '$name: the reason stands on the ImagePrewarm, and the gang goes',
@@ -132,7 +133,7 @@ describe('a gang whose registry', () => {
         [],
       );
     },
-    90_000,
+    180_000,
   );
 
   test('fails is let go by the controller itself: releases by the watchdog are an alert', async () => {

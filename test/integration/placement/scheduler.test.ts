@@ -9,6 +9,7 @@ import { nodeFacts } from '../../../src/placement/node-facts.js';
 import { NodeUsage } from '../../../src/placement/usage.js';
 import type { Draft, Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
+import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import type { RandomNode } from './arbitraries.js';
 import { nodeArbitrary, OURS, podArbitrary, RUNTIME_CLASSES, UNMODELLED } from './arbitraries.js';
@@ -86,7 +87,7 @@ describe(`against the real scheduler, ${NODES} random nodes, seed ${SEED}`, () =
     const conflicting = { ...sample[0], nodeSelector: { pool: 'b' }, runtimeClassName: 'sandboxed' };
     const chosen = new Set([conflicting, ...sample.slice(0, PODS.any), ...split.slice(0, PODS.telling), ...forgetful]);
     for (const spec of chosen) observations.push({ spec, verdict: await ask(cluster, spec, names) });
-  }, 240_000);
+  }, 400_000);
   afterAll(async () => cluster?.stop());
 
   const sampled = (seed: number): Spec[] => fc.sample(podArbitrary(names), { seed: SEED + seed, numRuns: SAMPLE });
@@ -162,7 +163,7 @@ describe(`against the real scheduler, ${NODES} random nodes, seed ${SEED}`, () =
         });
         usage.note(project(pod), undefined);
       }
-    }, 60_000);
+    }, 180_000);
 
     const freeNow = (spec: Spec): string[] => {
       const requests = podRequests({ ...spec, overhead: classOf(spec)?.overhead });
@@ -186,7 +187,7 @@ describe(`against the real scheduler, ${NODES} random nodes, seed ${SEED}`, () =
       expect(pods).toHaveLength(CROWDED);
       expect(now).toBeGreaterThan(before / 10);
       expect(now).toBeLessThan((before * 9) / 10);
-    }, 60_000);
+    }, 180_000);
 
     test.each(Object.entries(UNMODELLED))(
       '%s goes to none but candidates, and to fewer',
@@ -210,7 +211,7 @@ describe(`against the real scheduler, ${NODES} random nodes, seed ${SEED}`, () =
         expect(narrowed).toEqual([expect.any(Number), expect.any(Number)]);
         expect(Math.max(...narrowed)).toBeGreaterThan(0);
       },
-      60_000,
+      180_000,
     );
   });
 });

@@ -29,6 +29,7 @@ import {
 } from '../../../tools/oci-image/index.js';
 import type { Image, ImageOptions, Index, Platform } from '../../../tools/oci-image/index.js';
 import { leasePorts } from '../../cluster/leases.js';
+import '../../cluster/patience.js';
 import { Pki } from '../../cluster/pki.js';
 import { identityOf } from '../../cluster/process-identity.js';
 import { startRegistry } from '../../cluster/registry/index.js';
@@ -254,7 +255,7 @@ describe('the client on a real registry', () => {
       await registry.start();
       await port.close();
     }
-  }, 60_000);
+  }, 120_000);
 
   describe('behind TLS with an authority of its own', () => {
     let front: Server;

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
+import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import type { Images } from './ground.js';
 import {
@@ -344,7 +345,7 @@ describe('admission', () => {
     expect(decisionsOf(await create(image.source))[0]?.outcome).toMatch(/registry-error|circuit-open|budget-exceeded/);
     await cluster.registry.start();
     await untilOutcome(cluster, image.source, 'accelerated');
-  }, 60_000);
+  }, 150_000);
 
   test('a policy with a bad selector is ignored, visibly, and the others go on', async () => {
     const [webhook] = harbinger.webhooks;
@@ -384,7 +385,7 @@ describe('admission', () => {
       harbinger.writeConfig({ ...config, mode: 'On' });
       await untilOutcome(cluster, app.source, 'accelerated');
     },
-    60_000,
+    120_000,
   );
 
   test('the webhook used no right that it does not have', () => {
