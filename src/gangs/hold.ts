@@ -13,7 +13,7 @@ export interface HoldView {
   finished: boolean;
   /** `spec.active`; an inactive Workload is not queued. */
   active: boolean;
-  /** `retries`: how often the check sent the gang back to its queue; absent for never. */
+  /** `retries`: how often a check sent the gang back to its queue; absent for never. */
   checks: { name: string; state: string; message: string; retries?: number }[];
   /** Epoch ms of the stamped deadline, absent if the annotation is absent or is not a time. */
   deadline?: number;
@@ -45,15 +45,25 @@ export function holdView(workload: KubeObject & Record<string, unknown>): HoldVi
     evicted: condition('Evicted') !== undefined,
     finished: condition('Finished') !== undefined,
     active: at(workload, 'spec')['active'] !== false,
-    checks: records(status['admissionChecks']).map(checkView),
+    checks: records(status['admissionChecks']).map((check) => checkView(check, sentBack(status))),
     ...(deadline === undefined ? {} : { deadline }),
     ...(deadlineSince === undefined ? {} : { deadlineSince }),
     ...(holdMs === undefined ? {} : { holdMs }),
   };
 }
 
-function checkView(check: Json): HoldView['checks'][number] {
-  const retries = number(check['retryCount']);
+/**
+ * Evictions by checks of this Workload, whichever they were. A check's own `retryCount` goes with its entry, which Kueue makes anew with
+ * each reservation where the check is not for all flavors of its queue (AdmissionChecksForWorkload), and it would send back for ever.
+ */
+function sentBack(status: Json): number {
+  const evictions = records(at(status, 'schedulingStats')['evictions']).filter((e) => e['reason'] === 'AdmissionCheck');
+  return evictions.reduce((sum, { count }) => sum + (number(count) ?? 0), 0);
+}
+
+function checkView(check: Json, evictions: number): HoldView['checks'][number] {
+  const counted = number(check['retryCount']);
+  const retries = counted === undefined && evictions === 0 ? undefined : Math.max(counted ?? 0, evictions);
   return {
     name: string(check['name']) ?? '',
     state: string(check['state']) ?? '',

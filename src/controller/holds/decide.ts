@@ -1,5 +1,6 @@
 import { formatDuration, formatTime } from '../../api/duration.js';
 import type { HoldEndReason, ReleaseReason } from '../../api/reasons.js';
+import { present } from '../../api/json.js';
 import type { HoldView } from '../../gangs/hold.js';
 import { validDeadline } from '../../gangs/hold.js';
 import { isEnough } from './enough.js';
@@ -37,6 +38,8 @@ export interface CheckSnapshot {
   jobGone?: boolean | undefined;
   /** False where the gang pulls no image: there is nothing to wait for. */
   hasImages: boolean;
+  /** The gang runs, and this Workload is what it is to grow to (an elastic slice that replaces another). */
+  grows?: boolean | undefined;
   warmth?: Warmth | undefined;
   /** Our checks by name, with their parameters. */
   checks: ReadonlyMap<string, CheckParameters>;
@@ -52,6 +55,8 @@ export interface CheckWrite {
   reason?: HoldEndReason | undefined;
   /** With Retry: Kueue reserves no quota for the gang for so long; see `requeueAfterSeconds` of a PrewarmCheckConfig. */
   requeueAfterMs?: number;
+  /** Epoch ms from which Kueue counts that, where it is not now. */
+  since?: number;
   /** The state changes too, so lastTransitionTime moves. */
   transition: boolean;
 }
@@ -69,6 +74,7 @@ interface Answer {
   message: string;
   reason?: HoldEndReason | undefined;
   requeueAfterMs?: number;
+  since?: number;
   stamp?: number;
   after?: number;
 }
@@ -105,10 +111,10 @@ export function decideCheck(snapshot: CheckSnapshot, now: number): CheckDecision
 }
 
 /** Nothing while the state stays Ready: its message told why, and what came later changes nothing. */
-function writeOf(check: Check, { state, message, reason, requeueAfterMs }: Answer): CheckWrite[] {
+function writeOf(check: Check, { state, message, reason, requeueAfterMs, since }: Answer): CheckWrite[] {
   const transition = state !== check.state;
   if (!transition && (state === 'Ready' || message === check.message)) return [];
-  return [{ name: check.name, state, message, reason, transition, ...(requeueAfterMs === undefined ? {} : { requeueAfterMs }) }];
+  return [{ name: check.name, state, message, reason, transition, ...present({ requeueAfterMs, since }) }];
 }
 
 function earliest<K extends string>(key: K, values: readonly (number | undefined)[]): { [P in K]?: number } {
@@ -132,6 +138,8 @@ function answerOf(snapshot: CheckSnapshot, parameters: CheckParameters, at: { no
   }
   // With quota reserved nothing that was let go is taken back: the gang may be starting.
   if (at.check.state === 'Ready') return { state: 'Ready', message: '' };
+  // Kueue asks also about gangs that run when a check comes to their queue, and a Retry would evict them.
+  if (view.admitted) return { state: 'Ready', message: 'the gang was admitted before this check was asked' };
   return heldAnswer(snapshot, parameters, at);
 }
 
@@ -166,23 +174,33 @@ function heldAnswer(snapshot: CheckSnapshot, parameters: CheckParameters, at: { 
   const pointless = pointlessBecause(snapshot, progress);
   if (holdMs === 0)
     return { state: 'Ready', reason: 'QuotaReservedCold', message: pointless ?? `quota is reserved; let go with ${progress}` };
-  const context = { progress, parameters, check: at.check };
-  if (parameters.retry !== undefined && warmth?.reason === 'DeadlineExceeded')
-    return timedOut('the time for its pulls is over', context);
-  if (pointless !== undefined) return { state: 'Ready', reason: 'Hopeless', message: pointless };
   const reservedAt = view.reservedAt ?? now;
   const stamped = validDeadline(view);
   // The stamp may be of a longer hold; what the gang asks for now counts.
   const deadline = Math.min(stamped ?? Number.POSITIVE_INFINITY, reservedAt + holdMs);
+  // Kueue keeps the quota until so long after `since`: a clock that is hours ahead must not have it wait for hours.
+  const context = { progress, retry: mayGiveBack(snapshot, parameters), check: at.check, since: Math.min(now, deadline) };
+  if (context.retry !== undefined && warmth?.reason === 'DeadlineExceeded')
+    return timedOut('the time for its pulls is over', context);
+  if (pointless !== undefined) return { state: 'Ready', reason: 'Hopeless', message: pointless };
   if (now >= deadline) return timedOut(`the hold of ${formatDuration(deadline - reservedAt)} is over`, context);
   const held: Answer = { state: 'Pending', message: heldMessage(progress, deadline), after: Math.min(LOOK_MS, deadline - now) };
   return stamped === deadline ? held : { ...held, stamp: deadline };
 }
 
+/**
+ * What Retry may be written for. Not for a gang that grows: Kueue has ended the slice that runs, and would stop the whole job with the
+ * new one. Nor while another check is open: the eviction would throw away what that one has done, such as nodes that are being made.
+ */
+function mayGiveBack({ view, checks, grows }: CheckSnapshot, { retry }: CheckParameters): CheckParameters['retry'] {
+  const others = view.checks.filter((c) => !checks.has(c.name));
+  return grows !== true && others.every((c) => c.state === 'Ready') ? retry : undefined;
+}
+
 /** The hold is over: the gang starts cold, or gives its quota back where its check says so. */
 function timedOut(
   over: string,
-  { progress, parameters: { retry }, check }: { progress: string; parameters: CheckParameters; check: Check },
+  { progress, retry, check, since }: { progress: string; retry: CheckParameters['retry']; check: Check; since: number },
 ): Answer {
   const { retries = 0 } = check;
   if (retry === undefined || retries >= retry.times) {
@@ -195,6 +213,7 @@ function timedOut(
     reason: 'SentBack',
     message: `timed out, back to the queue: ${over} with ${progress}; quota again ${again} (${retries + 1} of ${retry.times})`,
     requeueAfterMs: retry.afterMs,
+    since,
   };
 }
 

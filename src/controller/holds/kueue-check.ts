@@ -113,6 +113,7 @@ export class KueueCheckReconciler {
       optIn: views.optInOf(gang),
       jobGone: views.isJobGone(gang),
       hasImages: gang.podSets.some((p) => templateFacts(p.template).images.length > 0),
+      grows: gang.replaces !== undefined,
       warmth: this.#options.warmth.of(gang),
       checks: new Map(checks),
       mode: config().mode,
@@ -135,7 +136,7 @@ export class KueueCheckReconciler {
 
   async #write(workload: WorkloadView, writes: readonly CheckWrite[], now: number): Promise<void> {
     const { actuator, guard } = this.#options;
-    const ops = writes.flatMap((write) => opsOf(workload, write, formatTime(now)));
+    const ops = writes.flatMap((write) => opsOf(workload, write, formatTime(write.since ?? now)));
     if (writes.some((w) => w.state === 'Ready')) guard.lettingGo(workload);
     this.#told.set(workload.key, now);
     if (hasLost(this.#options.warmth.of(workload.gang)) && writes.some((w) => w.state === 'Pending' && w.transition))

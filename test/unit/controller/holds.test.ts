@@ -8,47 +8,9 @@ import { activeCondition, parametersOf } from '../../../src/controller/holds/par
 import { isOfEarlierRun, isSeen, warmthOf } from '../../../src/controller/holds/warmth.js';
 import type { PrewarmPlan } from '../../../src/controller/pullers/planning.js';
 import { signatureOf } from '../../../src/controller/pullers/planning.js';
-import type { HoldView } from '../../../src/gangs/hold.js';
 import type { GangState } from '../../../src/gangs/shape.js';
 import { conditionOf, prewarm, T0 } from './fixtures.js';
-
-const MINUTE = 60_000;
-
-const view = (state: string, change: Partial<HoldView> = {}): HoldView => ({
-  admitted: false,
-  evicted: false,
-  finished: false,
-  active: true,
-  checks: [{ name: 'images', state, message: 'before' }],
-  ...change,
-});
-const warm: Warmth = {
-  ready: true,
-  current: true,
-  desired: 3,
-  warm: 3,
-  message: 'the images are on all 3 nodes',
-  reason: 'AllNodesWarm',
-};
-const cold: Warmth = { ready: false, current: true, desired: 3, warm: 2, message: '', reason: 'PullingImages', eta: T0 + 40_000 };
-const hopeless: Warmth = { ...cold, reason: 'ImageNotFound', message: 'no such image', hopeless: 'no such image' };
-
-const finished: Warmth = { ...cold, reason: 'Finished', message: 'the gang has its images; they are no longer held' };
-
-const snapshot = (change: Partial<CheckSnapshot> & { holdMs?: number } = {}): CheckSnapshot => {
-  const { holdMs, ...rest } = change;
-  return {
-    view: view('Pending'),
-    delayedTopology: false,
-    optIn: { optedIn: true, problems: [], ...(holdMs === undefined ? {} : { holdMs }) },
-    hasImages: true,
-    warmth: cold,
-    checks: new Map([['images', { defaultHoldMs: 0, minWarmPercent: 100 }]]),
-    mode: 'On',
-    ...rest,
-  };
-};
-const RESERVED = { reservedAt: T0 };
+import { MINUTE, RESERVED, cold, finished, hopeless, snapshot, view, warm } from './hold-fixtures.js';
 
 describe('what the check says', () => {
   const out = { optIn: { optedIn: false, problems: [] } };
@@ -247,59 +209,6 @@ describe('what the check says', () => {
       checks: new Map([['images', { defaultHoldMs: 0, minWarmPercent: 60 }]]),
     });
     expect(decideCheck(given, T0).writes[0]?.state).toBe(state);
-  });
-});
-
-describe('a hold that is over, where the check says Retry', () => {
-  const retry = { afterMs: 300_000, times: 2 };
-  const given = (retries: number, change: Partial<CheckSnapshot> = {}, afterMs = retry.afterMs) =>
-    decideCheck(
-      snapshot({
-        view: view('Pending', {
-          ...RESERVED,
-          deadline: T0 + MINUTE,
-          checks: [{ name: 'images', state: 'Pending', message: '', retries }],
-        }),
-        checks: new Map([['images', { defaultHoldMs: MINUTE, minWarmPercent: 100, retry: { ...retry, afterMs } }]]),
-        ...change,
-      }),
-      T0 + MINUTE,
-    ).writes;
-  test('gives the quota back for a while', () =>
-    expect(given(0)).toEqual([
-      expect.objectContaining({
-        state: 'Retry',
-        reason: 'SentBack',
-        requeueAfterMs: 300_000,
-        transition: true,
-        message: expect.stringMatching(/^timed out, back to the queue: the hold of 1m is over with 2\/3 nodes warm.*\(1 of 2\)$/),
-      }),
-    ]));
-  test.each([
-    [0, 'at its next turn (1 of 2)'],
-    [300_000, 'in 5m at the earliest (1 of 2)'],
-  ])('says when it may have quota again, after %i ms', (afterMs, again) => {
-    const [write] = given(0, {}, afterMs);
-    expect(write?.message).toContain(`; quota again ${again}`);
-    expect(write?.requeueAfterMs).toBe(afterMs);
-  });
-  test('starts the gang cold after the last time', () =>
-    expect(given(2)).toEqual([
-      expect.objectContaining({
-        state: 'Ready',
-        message: expect.stringContaining('starting cold: the hold of 1m is over for the 3rd time'),
-      }),
-    ]));
-  const never: [string, Partial<CheckSnapshot>, string][] = [
-    ['hopeless', { warmth: hopeless }, 'Ready'],
-    ['warm', { warmth: warm }, 'Ready'],
-    ['let go by hand', { optIn: { optedIn: true, problems: [], holdMs: 0 } }, 'Ready'],
-    ['the time of its pulls is over', { warmth: { ...cold, reason: 'DeadlineExceeded', hopeless: 'late' } }, 'Retry'],
-  ];
-  test.each(never)('a gang that is %s', (_title, change, state) => expect(given(0, change)[0]?.state).toBe(state));
-  test('is never sent back without quota, nor while it is evicted', () => {
-    expect(given(0, { view: view('Pending') })[0]?.state).toBe('Pending');
-    expect(given(0, { view: view('Pending', { ...RESERVED, evicted: true }) })).toEqual([]);
   });
 });
 

@@ -126,6 +126,21 @@ describe('the view of a Workload', () => {
     );
   });
 
+  const sentBack = (reason: string, count: unknown) => ({
+    schedulingStats: { evictions: [{ reason, underlyingCause: '', count }] },
+  });
+  test.each<[string, Record<string, unknown>, Record<string, unknown>, number | undefined]>([
+    ['never', {}, {}, undefined],
+    ['twice by its own count', { retryCount: 2 }, {}, 2],
+    ['three times, of which its entry, made anew, knows nothing', {}, sentBack('AdmissionCheck', 3), 3],
+    ['three times, of which its entry knows one', { retryCount: 1 }, sentBack('AdmissionCheck', 3), 3],
+    ['never, though it was preempted', {}, sentBack('Preempted', 3), undefined],
+    ['never, as the count is no number', {}, sentBack('AdmissionCheck', 'x'), undefined],
+  ])('a check sent its gang back %s', (_title, entry, status, retries) => {
+    const admissionChecks = [{ name: 'images', state: 'Pending', message: 'm', ...entry }];
+    expect(holdView({ ...base, status: { admissionChecks, ...status } }).checks[0]?.retries).toBe(retries);
+  });
+
   const garbage: [string, Record<string, unknown>][] = [
     ['no status at all', {}],
     ['conditions of null', { status: { conditions: null, admissionChecks: null } }],
