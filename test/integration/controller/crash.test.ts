@@ -4,12 +4,15 @@ import { ACTION_TYPES } from '../../../src/controller/actions.js';
 import { isTrue } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import { repoRoot } from '../../cluster/paths.js';
+import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
+import { knobNames } from '../../doubles/fake-kubelet/index.js';
 import {
   admitted,
   checkOf,
   conditionOf,
   gang,
+  knob,
   namespace,
   NS,
   PREWARM,
@@ -50,8 +53,10 @@ describe('a controller that is killed (P7)', () => {
     });
     await cluster.client.apply(namespace);
     puller = await pushPuller(cluster);
+    // The next controller has to be there before the watchdog ends a hold that the last one could not stamp.
+    const budgets = { unstampedHoldSeconds: 120 };
     // Manifests, webhook and configuration; controllers are started here, with their points of failure.
-    await cluster.installHarbinger({ controllers: 0, pullerImage: puller, config: { holds: { gatedJobs: 'On' } } });
+    await cluster.installHarbinger({ controllers: 0, pullerImage: puller, config: { holds: { gatedJobs: 'On' }, budgets } });
     await cluster.client.apply({
       apiVersion: 'rbac.authorization.k8s.io/v1',
       kind: 'ClusterRoleBinding',
@@ -145,7 +150,7 @@ describe('a controller that is killed (P7)', () => {
       'patch workloads',
       'patch workloads/status',
     ]);
-  }, 120_000);
+  }, 240_000);
 
   test.each(ROWS)(
     '%s: the next one finishes the work',
@@ -158,7 +163,7 @@ describe('a controller that is killed (P7)', () => {
       await finished(id, resolved);
       await cluster.supervisor.kill(second);
     },
-    180_000,
+    300_000,
   );
 
   test('a failpoint is ignored unless failpoints are enabled', async () => {
@@ -166,25 +171,34 @@ describe('a controller that is killed (P7)', () => {
     const { resolved } = await scenario('disabled');
     await finished('disabled', resolved);
     await cluster.supervisor.kill(name);
-  }, 120_000);
+  }, 240_000);
 
   test('two controllers: the other takes over when the leader freezes in mid-pull, nothing is pulled twice, and the frozen one gives up', async () => {
     const a = await controller({}, 'a');
-    await until('the first to lead', async () => {
-      const lease = await cluster.client.find('coordination.k8s.io/v1/Lease', `${SYSTEM}/harbinger-controller`);
-      return lease?.['spec'].holderIdentity === 'a' || notYet(lease?.['spec']);
-    });
+    await until(
+      'the first to lead',
+      async () => {
+        const lease = await cluster.client.find('coordination.k8s.io/v1/Lease', `${SYSTEM}/harbinger-controller`);
+        return lease?.['spec'].holderIdentity === 'a' || notYet(lease?.['spec']);
+      },
+      { timeoutMs: 60_000 },
+    );
     const b = await controller({}, 'b');
+    // The pulls alone would be over within a second.
+    const hang = (value: string | null): Promise<unknown> =>
+      Promise.all(cluster.fakeNodes.names.map((n) => knob(cluster, n, knobNames.hang, value)));
+    await hang('true');
     const { resolved } = await scenario('two');
     await prewarmOf(cluster, 'two', (p) => (p['status']?.nodes?.pulling ?? 0) > 0);
     await cluster.pause(a);
+    await hang(null);
     await finished('two', resolved);
     const lease = await cluster.client.get('coordination.k8s.io/v1/Lease', `${SYSTEM}/harbinger-controller`);
     expect(lease['spec'].holderIdentity).toBe('b');
     await cluster.resume(a);
-    expect(await within(cluster.supervisor.exited(a), 30_000)).toBe(1);
+    expect(await within(cluster.supervisor.exited(a), 60_000)).toBe(1);
     await cluster.supervisor.kill(b);
-  }, 180_000);
+  }, 300_000);
 });
 
 async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
