@@ -3,11 +3,13 @@ import type { Draft, Raw } from '../../cluster/client.js';
 import { isTrue } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger, HarbingerProcess } from '../../cluster/harbinger.js';
+import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import {
   admitted,
   CHECK,
   checkOf,
+  conditionOf,
   gang,
   namespace,
   NS,
@@ -19,6 +21,7 @@ import {
   ready,
   removeJob,
   runningPods,
+  SYSTEM,
   workloadOf,
   type Pushed,
 } from './ground.js';
@@ -43,12 +46,16 @@ describe('CustomResourceDefinitions that are removed while Harbinger runs', () =
   /** Removes CRDs with all objects; what finalizers of a dead controller keep is let go. */
   async function remove(crds: readonly Raw[]): Promise<void> {
     for (const crd of crds) await cluster.client.delete(CRD, crd.metadata.name);
-    await until('the CustomResourceDefinitions to be gone', async () => {
-      for (const crd of crds) await letGo(crd);
-      const left = await cluster.client.list(CRD);
-      const names = left.map((c) => c.metadata.name).filter((n) => crds.some((c) => c.metadata.name === n));
-      return names.length === 0 || notYet(names);
-    });
+    await until(
+      'the CustomResourceDefinitions to be gone',
+      async () => {
+        for (const crd of crds) await letGo(crd);
+        const left = await cluster.client.list(CRD);
+        const names = left.map((c) => c.metadata.name).filter((n) => crds.some((c) => c.metadata.name === n));
+        return names.length === 0 || notYet(names);
+      },
+      { timeoutMs: 90_000 },
+    );
   }
   async function letGo({ spec }: Raw): Promise<void> {
     const { group, versions, names } = spec as { group: string; versions: { name: string }[]; names: { kind: string } };
@@ -64,12 +71,25 @@ describe('CustomResourceDefinitions that are removed while Harbinger runs', () =
   async function works(name: string): Promise<void> {
     const { image, resolved } = await pushImage(cluster, name);
     await cluster.client.create(gang(name, image, { pods: 2, annotations: prewarm('10m') }));
-    await prewarmOf(cluster, name, ready, 90_000);
+    // Its quota is free: it is Ready only for as long as its Pods take to start.
+    await prewarmOf(cluster, name, (p) => conditionOf(p, 'Released')?.reason === 'WarmVerified', 90_000);
     expect(checkOf(await workloadOf(cluster, name, admitted, 60_000)).state).toBe('Ready');
     const pods = await runningPods(cluster, name, 2);
     expect(pods.map((p) => p['spec'].containers[0].image)).toEqual([resolved, resolved]);
     await removeJob(cluster, name);
   }
+  /** Waits until these accounts have listed a kind that came back: each of them looks for it in its own time. */
+  const found = (since: number, resource: string, accounts: readonly string[]): Promise<unknown> =>
+    until(
+      `${resource} to be found again`,
+      () => {
+        const lists = accounts.map((account) =>
+          cluster.audit.query({ user: `${SYSTEM}:${account}`, verb: 'list', resource, code: 200, since }),
+        );
+        return lists.every((l) => l.length > 0) || notYet(lists.map((l) => l.length));
+      },
+      { timeoutMs: 90_000 },
+    );
   const queue = (): Promise<void> => cluster.kueueQueue({ name: QUEUE, namespace: NS, quota: { cpu: '2' }, checks: [CHECK] });
 
   beforeAll(async () => {
@@ -78,7 +98,7 @@ describe('CustomResourceDefinitions that are removed while Harbinger runs', () =
     plain = await pushImage(cluster, 'plain');
     harbinger = await cluster.installHarbinger({
       pullerImage: await pushPuller(cluster),
-      config: { budgets: { unstampedHoldSeconds: 5 } },
+      config: { budgets: { unstampedHoldSeconds: 15 } },
     });
     pids = all().map((p) => p.pid);
     await queue();
@@ -97,10 +117,12 @@ describe('CustomResourceDefinitions that are removed while Harbinger runs', () =
     expect(checkOf(free).state).toBe('Ready');
     await alive();
     await removeJob(cluster, 'meanwhile');
+    const since = Date.now();
     await harbinger.applyCrds();
+    await found(since, 'imageprewarms', ['harbinger-controller', 'harbinger-webhook']);
     await works('after-ours');
     await alive();
-  }, 240_000);
+  }, 400_000);
 
   test('all of Kueue: the controller lives and says so, prewarms made by hand still work, and the return is noticed', async () => {
     await cluster.kill('kueue');
@@ -116,10 +138,12 @@ describe('CustomResourceDefinitions that are removed while Harbinger runs', () =
     await until('the log to name Kueue', () => /workloads\.kueue\.x-k8s\.io/.test(log()), { timeoutMs: 90_000 });
     await alive();
     await cluster.client.delete('harbinger.dev/v1alpha1/ImagePrewarm', `${NS}/by-hand`);
+    const since = Date.now();
     await cluster.startKueue();
     await queue();
+    await found(since, 'workloads', ['harbinger-controller', 'harbinger-webhook']);
     await works('after-kueue');
     expect(isTrue(await cluster.client.get('kueue.x-k8s.io/v1beta2/AdmissionCheck', CHECK), 'Active')).toBe(true);
     await alive();
-  }, 240_000);
+  }, 400_000);
 });
