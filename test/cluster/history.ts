@@ -36,6 +36,11 @@ export class History {
     );
   }
 
+  /** All so far, for what has to be true of each of them. */
+  get versions(): readonly Raw[] {
+    return this.#versions;
+  }
+
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#running;
