@@ -144,6 +144,16 @@ describe('a job without Kueue', () => {
     ['not annotated', { annotations: {} }, false],
     ['with the name of a queue', { labels: { 'kueue.x-k8s.io/queue-name': 'gpu' } }, false],
     ['with a Workload made beforehand', { labels: { 'kueue.x-k8s.io/prebuilt-workload-name': 'w' } }, false],
+    [
+      'with one that an annotation names',
+      { annotations: { 'harbinger.dev/prewarm': 'true', 'kueue.x-k8s.io/prebuilt-workload-name': 'w' } },
+      false,
+    ],
+    [
+      'negative twin: with another annotation of Kueue',
+      { annotations: { 'harbinger.dev/prewarm': 'true', 'kueue.x-k8s.io/elastic-job': 'true' } },
+      true,
+    ],
     ['inside of another job, which speaks for it', { ownerReferences: [trainJob] }, false],
     ['owned by something that is no job', { ownerReferences: [{ ...trainJob, apiVersion: 'x.io/v1', kind: 'Flow' }] }, true],
   ])('%s', (_, change, want) => {

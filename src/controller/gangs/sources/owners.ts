@@ -52,8 +52,10 @@ interface Followed {
 }
 
 const KUEUE = 'kueue.x-k8s.io';
-/** On a job that Kueue starts, or whose Workload somebody made beforehand. */
-const QUEUE_LABELS = [`${KUEUE}/queue-name`, `${KUEUE}/prebuilt-workload-name`] as const;
+/** On a job that Kueue starts, as a label. */
+const QUEUE_NAME = `${KUEUE}/queue-name`;
+/** On a job whose Workload somebody made beforehand: an annotation since Kueue 0.18, before that a label (pkg/controller/jobframework). */
+const PREBUILT = `${KUEUE}/prebuilt-workload-name`;
 /** What is served is asked for this often, and sooner where a Workload names a kind that is not known, ms. */
 const DISCOVERY_MS = 60_000;
 const SOON_MS = 1_000;
@@ -280,8 +282,8 @@ function asksItself(annotations: OwnerView['annotations'], gang: Gang | undefine
 }
 
 function isQueued(raw: RawObject): boolean {
-  const labels = stringMap(raw.metadata.labels);
-  return QUEUE_LABELS.some((label) => labels[label] !== undefined);
+  const [labels, annotations] = [stringMap(raw.metadata.labels), stringMap(raw.metadata.annotations)];
+  return [labels[QUEUE_NAME], labels[PREBUILT], annotations[PREBUILT]].some((name) => name !== undefined);
 }
 
 /** Whether a job of the table controls it: that one speaks for all that is made of it. */
