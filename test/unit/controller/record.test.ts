@@ -158,24 +158,38 @@ describe('a clock that is set back', () => {
 });
 
 describe('whether the Pods of a gang may have run', () => {
-  const ran = (...conditions: [string, 'True' | 'False'][]): boolean | undefined =>
+  const ran = (conditions: [string, 'True' | 'False'][], past?: number): boolean | undefined =>
     projectWorkload({
       apiVersion: 'kueue.x-k8s.io/v1beta2',
       kind: 'Workload',
       metadata: { name: 'w', namespace: 'team' },
-      status: { conditions: conditions.map(([type, status]) => ({ type, status })) },
+      status: {
+        conditions: conditions.map(([type, status]) => ({ type, status })),
+        ...(past === undefined ? {} : { accumulatedPastExecutionTimeSeconds: past }),
+      },
     }).gang.state.ran;
-  test.each<[string, [string, 'True' | 'False'][], boolean]>([
-    ['it waits for the first time', [], false],
+  test.each<[string, [string, 'True' | 'False'][], number | undefined, boolean]>([
+    ['it waits for the first time', [], undefined, false],
+    [
+      'it does so under a Kueue that says of each Workload that it is not admitted',
+      [
+        ['QuotaReserved', 'False'],
+        ['Admitted', 'False'],
+      ],
+      undefined,
+      false,
+    ],
     [
       'it lost quota with which it was only held',
       [
         ['QuotaReserved', 'False'],
+        ['Admitted', 'False'],
         ['Evicted', 'True'],
       ],
+      undefined,
       false,
     ],
-    ['it is admitted', [['Admitted', 'True']], true],
+    ['it is admitted', [['Admitted', 'True']], undefined, true],
     [
       'it was, and is back in its queue',
       [
@@ -183,9 +197,11 @@ describe('whether the Pods of a gang may have run', () => {
         ['QuotaReserved', 'False'],
         ['Evicted', 'True'],
       ],
+      60,
       true,
     ],
-  ])('%s', (_title, conditions, expected) => {
-    expect(ran(...conditions)).toBe(expected);
+    ['it was for less than a second', [['Admitted', 'False']], 0, true],
+  ])('%s', (_title, conditions, past, expected) => {
+    expect(ran(conditions, past)).toBe(expected);
   });
 });

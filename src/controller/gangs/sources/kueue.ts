@@ -90,8 +90,9 @@ function gangState(status: Json, hold: HoldView, facts: readonly PodSetFacts[]):
     reservedAt: hold.reservedAt,
     admitted: hold.admitted,
     admittedAt: sinceTrue('Admitted'),
-    // Kueue writes this condition with the first admission and keeps it, as False, from then on (pkg/workload SyncAdmittedCondition).
-    ran: conditions.some((c) => c['type'] === 'Admitted'),
+    // Written, be it as 0, with the end of an admission (pkg/workload SyncAdmittedCondition). That Admitted is there as False tells
+    // nothing: with feature gate UnadmittedWorkloadsObservability it is from the start.
+    ran: hold.admitted || number(status['accumulatedPastExecutionTimeSeconds']) !== undefined,
     // Written only with waitForPodsReady (pkg/controller/jobframework/reconciler.go), which was off by default before Kueue 0.19.
     podsReady: sinceTrue('PodsReady') !== undefined,
     // As False it stays after an eviction (pkg/workload SetQuotaReservation).

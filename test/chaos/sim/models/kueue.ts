@@ -127,6 +127,7 @@ export class Kueue {
         { type: 'Requeued', status: 'True', reason: 'BackoffFinished' },
       ),
       admission: null,
+      ...(holds(workload, 'Admitted') ? { accumulatedPastExecutionTimeSeconds: 0 } : {}),
       admissionChecks: checks(workload).map(() => pending(this.#world)),
     });
   }
