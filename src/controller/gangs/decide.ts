@@ -167,10 +167,15 @@ function nodesOf(
 function countOf(podSet: PodSet, { gang, replaced, existing }: GangSnapshot): number {
   const { name, count, minCount = count } = podSet;
   const reserved = gang.state.reservedAt !== undefined || podSet.flavors !== undefined;
-  const running = replaced?.get(name) ?? 0;
+  const running = heldWhileRunning(existing) ? 0 : (replaced?.get(name) ?? 0);
   const most = Math.max(0, count - running);
   if (reserved || minCount >= count) return most;
   return Math.min(most, Math.max(0, minCount - running, hadNodes(existing, name)));
+}
+
+/** Whether nodes are held for Pods that run: those count as warm nodes, so what a scaled job adds would be taken to be warm by them. */
+function heldWhileRunning(existing: GangSnapshot['existing']): boolean {
+  return existing?.spec.retain === 'WhileGangRuns' || existing?.spec.retain === 'Always';
 }
 
 function hadNodes(existing: GangSnapshot['existing'], target: string): number {

@@ -125,10 +125,15 @@ export class GangViews {
     return this.#currentOf(namespace, gangRef) ?? (alone === undefined ? undefined : genericView(alone));
   }
 
-  /** Pods by podSet of the Workload that a gang takes the place of, while that one runs or did so last. */
+  /**
+   * Pods by podSet of the Workload that a gang takes the place of, while they run: Kueue ends that one as soon as the gang has quota
+   * (pkg/scheduler replaceOldWorkloadSlice), and with the quota of the gang the Pods of both go.
+   */
   replacedBy(gang: Gang): ReadonlyMap<string, number> | undefined {
     const old = gang.replaces === undefined ? undefined : this.#caches.workloads.get(gang.replaces)?.gang;
     if (old?.namespace !== gang.namespace || old.ref.uid !== gang.ref.uid || old.state.reservedAt === undefined) return undefined;
+    const { reservedAt, headcount } = gang.state;
+    if (old.state.finished && (reservedAt === undefined || headcount?.again === true)) return undefined;
     return new Map(old.podSets.map(({ name, count }) => [name, count]));
   }
 

@@ -273,15 +273,25 @@ describe('nodes that Kueue assigned', () => {
 
 describe('a slice that scales a running job up', () => {
   const made: Made = { owner: ['ray.io/v1', 'RayJob'], podSets: [podSet('head', 1, 'ray:2'), podSet('workers', 5, 'ray:2')] };
-  test('is warmed for what it adds', () => {
-    const replaced = new Map([
-      ['head', 1],
-      ['workers', 2],
+  const replaced = new Map([
+    ['head', 1],
+    ['workers', 2],
+  ]);
+  test.each<[ImagePrewarmSpec['retain'], number, number]>([
+    ['UntilGangStarts', 0, 3],
+    ['Never', 0, 3],
+    // Nodes of the Pods that run are held and warm: of those alone it would be told that what comes is warm.
+    ['WhileGangRuns', 1, 5],
+    ['Always', 1, 5],
+  ])('is warmed for what it adds, and beside what is held: retain %s', (retain, head, workers) => {
+    const { spec } = prewarm({}, { retain });
+    expect(wanted(made, { replaced, existing: { spec, released: false } })).toEqual([
+      ['head', head, 'ray:2'],
+      ['workers', workers, 'ray:2'],
     ]);
-    expect(wanted(made, { replaced })).toEqual([
-      ['head', 0, 'ray:2'],
-      ['workers', 3, 'ray:2'],
-    ]);
+  });
+  test('is warmed for what it adds before there is a record', () => {
+    expect(targets(made, { replaced }).map((t) => t.nodes.count)).toEqual([0, 3]);
   });
   test('the control: without one that runs, for all', () => {
     expect(wanted(made)).toEqual([

@@ -1,13 +1,9 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { KubeObject } from '../../../src/api/object.js';
 import type { ImagePrewarm } from '../../../src/api/kinds/index.js';
-import { Caches } from '../../../src/controller/caches.js';
 import { GangViews } from '../../../src/controller/gangs/views.js';
-import type { Page, WatchPort } from '../../../src/kube/client.js';
-import type { Resource } from '../../../src/kube/resources.js';
-import { Metrics } from '../../../src/observe/metrics.js';
-import { FakeClock, keepLog } from '../kube/fake-clock.js';
 import { prewarm } from './fixtures.js';
+import { cachesOf } from './known-caches.js';
 
 const JOB_REF = { apiGroup: 'batch', kind: 'Job', name: 'train', uid: 'job-uid' };
 
@@ -40,35 +36,9 @@ const job = (namespace: string, more: object = {}) => ({
   ...more,
 });
 
-const running: Caches[] = [];
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((caches) => caches.stop()));
-});
-
 /** Views of a cluster with these objects. */
-async function viewsOf(objects: Record<string, object[]>, withoutKueue: string[] = []): Promise<GangViews> {
-  const client: WatchPort = {
-    listPage: <T extends KubeObject>({ plural }: Resource) =>
-      Promise.resolve({ items: objects[plural] ?? [], resourceVersion: '1' } as unknown as Page<T>),
-    async *watch(_resource, options) {
-      await new Promise((_resolve, reject) => options?.signal?.addEventListener('abort', () => reject(new Error('aborted'))));
-      yield* [];
-    },
-  };
-  const caches = new Caches({
-    client,
-    namespace: 'harbinger-system',
-    clock: new FakeClock(),
-    log: keepLog().log,
-    metrics: new Metrics(),
-    withoutKueue: () => withoutKueue,
-  });
-  running.push(caches);
-  caches.start();
-  await caches.coreSynced();
-  await caches.gangsSynced();
-  return new GangViews(caches);
-}
+const viewsOf = async (objects: Record<string, object[]>, withoutKueue?: string[]): Promise<GangViews> =>
+  new GangViews(await cachesOf(objects, withoutKueue));
 
 /** An ImagePrewarm that names the Job of team-a. */
 const named = (namespace: string): ImagePrewarm => {
@@ -130,5 +100,26 @@ describe('a gang of one namespace', () => {
     const slice = { ...stranger, metadata: { ...stranger.metadata, namespace: 'team-a' } };
     const found = await viewsOf({ jobs: [job('team-a')], workloads: [workload('team-a', 'w'), slice] });
     expect(found.replacedBy(gangOf(found, 'team-a/x'))).toEqual(new Map([['main', 4]]));
+  });
+});
+
+describe('a slice that takes the place of one that runs', () => {
+  const condition = (type: string, status = 'True') => ({ type, status, lastTransitionTime: '2025-12-31T23:30:00Z' });
+  const [QUOTA, FINISHED] = [condition('QuotaReserved'), condition('Finished')];
+  const withConditions = (raw: ReturnType<typeof workload>, conditions: object[]) => ({ ...raw, status: { conditions } });
+  const slice = workload('team-a', 'x', { annotations: { 'kueue.x-k8s.io/workload-slice-replacement-for': 'team-a/w' } });
+
+  test.each<[string, { old: object[]; now: object[] }, boolean]>([
+    ['waits beside it', { old: [QUOTA], now: [] }, true],
+    ['has its quota, and the other is ended for that', { old: [QUOTA, FINISHED], now: [QUOTA] }, true],
+    ['lost it again, and the Pods of both with it', { old: [QUOTA, FINISHED], now: [condition('Evicted')] }, false],
+    ['has it anew', { old: [QUOTA, FINISHED], now: [QUOTA, condition('Evicted', 'False')] }, false],
+    ['waits beside one that never had quota', { old: [], now: [] }, false],
+  ])('%s', async (_title, { old, now }, runs) => {
+    const workloads = [withConditions(workload('team-a', 'w'), old), withConditions(slice, now)];
+    const found = await viewsOf({ jobs: [job('team-a')], workloads });
+    const gang = found.gangOf('team-a/x');
+    if (gang === undefined) throw new Error('no gang');
+    expect(found.replacedBy(gang)).toEqual(runs ? new Map([['main', 4]]) : undefined);
   });
 });

@@ -1,44 +1,12 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { KubeObject } from '../../../src/api/object.js';
-import { Caches } from '../../../src/controller/caches.js';
 import { GangViews } from '../../../src/controller/gangs/views.js';
 import { projectWorkload } from '../../../src/controller/gangs/sources/kueue.js';
 import { gangServed } from '../../../src/controller/prewarm/lifecycle.js';
-import type { Page, WatchPort } from '../../../src/kube/client.js';
-import type { Resource } from '../../../src/kube/resources.js';
-import { Metrics } from '../../../src/observe/metrics.js';
-import { FakeClock, keepLog } from '../kube/fake-clock.js';
 import { prewarm, T0, iso } from './fixtures.js';
+import { cachesOf } from './known-caches.js';
 
 type Raw = KubeObject & Record<string, unknown>;
-
-const started: Caches[] = [];
-afterEach(async () => {
-  await Promise.all(started.splice(0).map((caches) => caches.stop()));
-});
-
-/** Everything that is known of a cluster with these objects. */
-async function cachesOf(objects: Record<string, object[]>): Promise<Caches> {
-  const client: WatchPort = {
-    listPage: <T extends KubeObject>({ plural }: Resource, options?: { labelSelector?: string }) =>
-      // What is asked for by label has none of these Pods.
-      Promise.resolve({
-        items: options?.labelSelector === undefined ? (objects[plural] ?? []) : [],
-        resourceVersion: '1',
-      } as unknown as Page<T>),
-    async *watch(_resource, options) {
-      await new Promise((_resolve, reject) => options?.signal?.addEventListener('abort', () => reject(new Error('aborted'))));
-      yield* [];
-    },
-  };
-  const [clock, { log }, metrics] = [new FakeClock(), keepLog(), new Metrics()];
-  const caches = new Caches({ client, namespace: 'harbinger-system', clock, log, metrics });
-  started.push(caches);
-  caches.start();
-  await caches.coreSynced();
-  await caches.gangsSynced();
-  return caches;
-}
 
 const condition = (type: string, status: boolean, since = iso(T0)) => ({
   type,
