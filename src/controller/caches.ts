@@ -4,7 +4,6 @@ import type { PrewarmCheckConfigSpec } from '../api/kinds/prewarm-check-config.j
 import type { ImagePrewarm } from '../api/kinds/index.js';
 import { CHECK_CONTROLLER, LABEL } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
-import { keyOf } from '../api/object.js';
 import { gangIndex, gangKeys } from '../gangs/identity.js';
 import type { WatchPort } from '../kube/client.js';
 import type { DiscoveryPort } from '../kube/port.js';
@@ -25,8 +24,8 @@ import type { PodUse } from '../placement/usage.js';
 import { NodeUsage } from '../placement/usage.js';
 import type { PullerPod } from '../preheat/evidence.js';
 import type { PullerSet } from '../preheat/world.js';
-import type { FlavorView, WorkloadView } from './gangs/sources/kueue.js';
-import { flavorsOfQueue, projectFlavor, projectWorkload } from './gangs/sources/kueue.js';
+import type { FlavorView, LocalQueueView, WorkloadView } from './gangs/sources/kueue.js';
+import { flavorsOfQueue, projectFlavor, projectLocalQueue, projectWorkload } from './gangs/sources/kueue.js';
 import { PodUsages } from './nodes/pod-usage.js';
 import { Owners } from './gangs/sources/owners.js';
 import type { PolicyView } from './policies.js';
@@ -114,7 +113,7 @@ export class Caches {
   readonly rejections: Reflector<RejectionView>;
   readonly workloads: Reflector<WorkloadView>;
   readonly clusterQueues: Reflector<{ name: string; flavors: string[] }>;
-  readonly localQueues: Reflector<{ key: string; clusterQueue: string }>;
+  readonly localQueues: Reflector<LocalQueueView>;
   readonly flavors: Reflector<FlavorView>;
   readonly checks: Reflector<CheckView>;
   readonly checkConfigs: Reflector<{ name: string; spec: PrewarmCheckConfigSpec }>;
@@ -170,10 +169,7 @@ export class Caches {
       },
     });
     this.clusterQueues = follow(RESOURCE.clusterQueues, (raw) => ({ name: raw.metadata.name, flavors: flavorsOfQueue(raw) }));
-    this.localQueues = follow(RESOURCE.localQueues, (raw) => ({
-      key: keyOf(raw),
-      clusterQueue: string(at(raw, 'spec')['clusterQueue']) ?? '',
-    }));
+    this.localQueues = follow(RESOURCE.localQueues, projectLocalQueue);
     this.flavors = follow(RESOURCE.resourceFlavors, projectFlavor);
     this.checks = follow(RESOURCE.admissionChecks, projectCheck);
     for (const cache of [this.workloads, this.clusterQueues, this.localQueues, this.flavors, this.checks])

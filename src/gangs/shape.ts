@@ -48,7 +48,12 @@ export interface GangState {
   headcount?: Headcount;
   finished: boolean;
   evicted: boolean;
+  /** Its queue looks at it, now or when its turn comes. */
   active: boolean;
+  /** Why it does not though nobody deactivated it, in Kueue's words. */
+  parked?: 'OnHold' | 'WaitingForReplacementPods';
+  /** It waits, and its queue passes over it for now: others are given quota first, wherever it stands. */
+  passedOver?: boolean;
   /** Topology is assigned only after all checks are Ready: waiting for nodes to be named would be a deadlock. */
   delayedTopology: boolean;
 }

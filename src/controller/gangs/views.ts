@@ -13,7 +13,7 @@ import { allRun } from './pod-counts.js';
 import type { Caches } from '../caches.js';
 import { prewarmName } from './decide.js';
 import { genericView } from './sources/generic.js';
-import type { WorkloadView } from './sources/kueue.js';
+import type { LocalQueueView, WorkloadView } from './sources/kueue.js';
 import { parametersOf } from '../holds/parameters.js';
 import type { GangView } from '../prewarm/snapshot.js';
 
@@ -102,7 +102,7 @@ export class GangViews {
 
   /** The ClusterQueue of a gang, once its LocalQueue is known. */
   clusterQueueOf(gang: Gang): string | undefined {
-    return gang.clusterQueue ?? this.#caches.localQueues.get(`${gang.namespace}/${gang.queue}`)?.clusterQueue;
+    return gang.clusterQueue ?? this.#localQueueOf(gang)?.clusterQueue;
   }
 
   /** The ImagePrewarm that we made for a gang. */
@@ -148,7 +148,7 @@ export class GangViews {
       .map((c) => own.get(c.name))
       .map((c) => (c === undefined ? 100 : parametersOf(c, this.#caches.checkConfigs).parameters.minWarmPercent));
     return present<GangView>({
-      gang: this.#withPods(workload.gang),
+      gang: this.#inQueue(this.#withPods(workload.gang)),
       optIn: this.optInOf(workload.gang),
       checkReady: intendedReady || checks.some((c) => c.state === 'Ready'),
       checked: checks.length > 0,
@@ -185,6 +185,16 @@ export class GangViews {
     return this.#caches.workloads.byIndex('owner', gangIndex(namespace, ref.uid)).length > 0;
   }
 
+  /** A gang as its queue sees it: whoever waits in one that is stopped is passed over. */
+  #inQueue(gang: Gang): Gang {
+    const stopped = gang.state.reservedAt === undefined && this.#localQueueOf(gang)?.stopped === true;
+    return stopped ? { ...gang, state: { ...gang.state, passedOver: true } } : gang;
+  }
+
+  #localQueueOf({ namespace, queue }: Gang): LocalQueueView | undefined {
+    return this.#caches.localQueues.get(`${namespace}/${queue}`);
+  }
+
   #currentOf(namespace: string | undefined, { uid }: GangRef): WorkloadView | undefined {
     return currentWorkload(this.#caches.workloads.byIndex('job', gangIndex(namespace, uid)));
   }
@@ -195,27 +205,38 @@ export class GangViews {
     return Object.assign({}, ...said.reverse()) as Record<string, string>;
   }
 
-  /** Places of all gangs that wait for quota, per ClusterQueue, as Kueue orders them: priority, then time, then UID. */
+  /**
+   * Places of all gangs that wait for quota, per ClusterQueue, as Kueue orders them: priority, then time, then UID. Whom it passes over
+   * comes after all others: they may be warmed, but not in the place of one that may be next.
+   */
   positions(): Map<string, number> {
+    const positions = new Map<string, number>();
+    // Nobody says who of them is next, so each is.
+    for (const { gang } of this.#caches.owners.gangs())
+      if (!gang.state.admitted && !gang.state.finished) positions.set(gang.key, 0);
+    for (const line of this.#lines().values()) line.sort(byTurn).forEach(({ key }, index) => positions.set(key, index));
+    return positions;
+  }
+
+  /** Gangs that wait for quota, by ClusterQueue. */
+  #lines(): Map<string, Gang[]> {
     const lines = new Map<string, Gang[]>();
     for (const { gang } of this.#caches.workloads.list()) {
       const { reservedAt, finished, active } = gang.state;
       const queue = this.clusterQueueOf(gang);
       if (reservedAt !== undefined || finished || !active || queue === undefined) continue;
       const line = lines.get(queue);
-      if (line === undefined) lines.set(queue, [gang]);
-      else line.push(gang);
+      if (line === undefined) lines.set(queue, [this.#inQueue(gang)]);
+      else line.push(this.#inQueue(gang));
     }
-    const positions = new Map<string, number>();
-    // Nobody says who of them is next, so each is.
-    for (const { gang } of this.#caches.owners.gangs())
-      if (!gang.state.admitted && !gang.state.finished) positions.set(gang.key, 0);
-    for (const line of lines.values()) {
-      line.sort((a, b) => b.priority - a.priority || a.queuedAt - b.queuedAt || (a.uid < b.uid ? -1 : 1));
-      line.forEach((gang, index) => positions.set(gang.key, index));
-    }
-    return positions;
+    return lines;
   }
+}
+
+function byTurn(a: Gang, b: Gang): number {
+  const [first, second] = [a.state.passedOver === true, b.state.passedOver === true];
+  if (first !== second) return first ? 1 : -1;
+  return b.priority - a.priority || a.queuedAt - b.queuedAt || (a.uid < b.uid ? -1 : 1);
 }
 
 /** By what Pods of a gang tell that it runs, while that is the question. Pods of before its admission are leaving, and count as that. */

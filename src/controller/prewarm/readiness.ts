@@ -91,7 +91,7 @@ function spec(snapshot: PrewarmSnapshot, lifecycle: Lifecycle, record: RecordUpd
   if (lifecycle.why === 'Inactive')
     return no(
       'Suspended',
-      `the Workload of the gang is not active (spec.active is false); nothing is pulled until it is queued again${lifecycle.keep ? ', and its images are held for a while' : ''}`,
+      `${whyInactive(gang)}; nothing is pulled until it is queued again${lifecycle.keep ? ', and its images are held for a while' : ''}`,
     );
   if (lifecycle.why === 'OptedOut') return no('Finished', 'the gang is not, or no longer, opted in; its images are not held');
   if (!lifecycle.keep) return no('Finished', `${whyFinished(prewarm, gang)}; they are no longer held`);
@@ -99,6 +99,17 @@ function spec(snapshot: PrewarmSnapshot, lifecycle: Lifecycle, record: RecordUpd
   return lifecycle.why === 'Suspended' && missing
     ? no('Suspended', 'spec.suspend is true: nothing new is pulled; what is warm stays so')
     : undefined;
+}
+
+function whyInactive(gang: PrewarmSnapshot['gang']): string {
+  switch (gang?.gang.state.parked) {
+    case 'OnHold':
+      return 'Kueue has put the Workload of the gang on hold (OnHold: it is scaled to zero, or its job is not valid)';
+    case 'WaitingForReplacementPods':
+      return 'the group of the gang lacks Pods (WaitingForReplacementPods)';
+    default:
+      return 'the Workload of the gang is not active (spec.active is false)';
+  }
 }
 
 function whyFinished({ spec: { gangRef } }: PrewarmSnapshot['prewarm'], gang: PrewarmSnapshot['gang']): string {

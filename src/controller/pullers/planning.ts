@@ -173,8 +173,12 @@ function lifeOf({ prewarm, gang, gangUnknown }: Entry, { config, now }: Planning
 function rankOf({ prewarm, gang }: Entry): PlannedPrewarm['rank'] {
   if (gang === undefined) return { reserved: false, priority: 0, queuedAt: time(prewarm.metadata.creationTimestamp) ?? 0 };
   const { state, priority, queuedAt } = gang.gang;
-  return { reserved: state.reservedAt !== undefined, priority, queuedAt };
+  const behind = state.passedOver === true ? BEHIND_ALL : 0;
+  return { reserved: state.reservedAt !== undefined, priority: priority - behind, queuedAt };
 }
+
+/** Priorities are of 32 bits. */
+const BEHIND_ALL = 2 ** 32;
 
 /** How much there is to do, and by when it should be done once it began. */
 function workOf(

@@ -145,7 +145,7 @@ describe('what is pulled and kept', () => {
     expect(grants.size).toBe(1);
     expect(nodes).toEqual(all);
   });
-  test('a reserved gang comes before one of higher priority, and that before an older one', () => {
+  test('a reserved gang comes before one of higher priority, that before an older one, and one that is passed over last', () => {
     const narrow = { ...defaultConfig(), budgets: { ...defaultConfig().budgets, maxPullingNodes: 1 } };
     const of = (letter: string, state: object, more: object = {}): Entry => {
       const view = gang();
@@ -162,6 +162,7 @@ describe('what is pulled and kept', () => {
     ];
     expect(first(old, urgent, reserved)).toEqual([image('c')]);
     expect(first(old, urgent)).toEqual([image('b')]);
+    expect(first(old, of('d', { passedOver: true }, { priority: 9, queuedAt: 0 }))).toEqual([image('a')]);
   });
 });
 

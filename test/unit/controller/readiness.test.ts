@@ -70,6 +70,20 @@ describe('what a gang whose turn has not come reads', () => {
       'Suspended',
       'spec.active is false',
     ],
+    [
+      'Kueue has put its Workload on hold',
+      { ...cold, gang: gang({}, { active: false, parked: 'OnHold' }) },
+      held('Inactive', false),
+      'Suspended',
+      'scaled to zero',
+    ],
+    [
+      'its group lacks Pods',
+      { ...cold, gang: gang({}, { active: false, parked: 'WaitingForReplacementPods' }) },
+      held('Inactive', false),
+      'Suspended',
+      'lacks Pods',
+    ],
     ['negative twin: its turn has come', { ...cold, gang: gang({ position: 9 }) }, {}, 'PullingImages', '0/3 nodes warm'],
   ];
   test.each(rows)('%s', (...[, change, more, reason, message]) => {

@@ -1,9 +1,10 @@
 import type { Json } from '../../../api/json.js';
 import { at, number, present, record, records, string, stringMap, time } from '../../../api/json.js';
+import { ADMISSION_GATED_BY } from '../../../api/names.js';
 import type { KubeObject } from '../../../api/object.js';
 import { keyOf } from '../../../api/object.js';
 import type { GateView } from '../../../gangs/gates.js';
-import { gateView } from '../../../gangs/gates.js';
+import { gateView, isGated } from '../../../gangs/gates.js';
 import type { HoldView } from '../../../gangs/hold.js';
 import { holdView } from '../../../gangs/hold.js';
 import type { Gang, GangState, Headcount, PodSet } from '../../../gangs/shape.js';
@@ -30,6 +31,14 @@ export interface FlavorView {
   nodeLabels: Readonly<Record<string, string>>;
   taints: Taint[];
   tolerations: TolerationLike[];
+}
+
+/** What is kept of a LocalQueue. */
+export interface LocalQueueView {
+  key: string;
+  clusterQueue: string;
+  /** Whether Kueue leaves its Workloads out of the line (pkg/controller/core LocalQueueReconciler, spec.stopPolicy). */
+  stopped: boolean;
 }
 
 const JOB_FALLBACK = { apiVersion: 'kueue.x-k8s.io/v1beta2', kind: 'Workload' };
@@ -79,8 +88,35 @@ function headcount(facts: readonly PodSetFacts[], evicted: boolean): Headcount {
   return { admitted: sum((f) => f.count), left: sum((f) => Math.min(f.count, f.rest)), again: evicted };
 }
 
-function gangState(status: Json, hold: HoldView, facts: readonly PodSetFacts[]): GangState {
+/**
+ * Why Kueue keeps an active Workload out of its queues, for as long as somebody does nothing about it: a StatefulSet was scaled to zero,
+ * or a group lacks Pods. Rule: Kueue pkg/workload IsAdmissible; both stand on Workloads with quota too, where they mean nothing to us.
+ */
+function parked(conditions: readonly Json[], { reservedAt }: HoldView): GangState['parked'] {
+  if (reservedAt !== undefined) return undefined;
+  const has = (type: string, field: string, value: string): boolean =>
+    conditions.some((c) => c['type'] === type && c[field] === value);
+  if (has('QuotaReserved', 'reason', 'OnHold')) return 'OnHold';
+  return has('WaitingForReplacementPods', 'status', 'True') ? 'WaitingForReplacementPods' : undefined;
+}
+
+/**
+ * Whether Kueue gives others quota first, wherever this one stands: it is gated by somebody else (pkg/workload HasAdmissionGate; our
+ * own gate goes when the images are there), or it backs off (pkg/cache/queue backoffWaitingTimeExpired). Kueue takes the time away
+ * when it is over, so its being there is enough.
+ */
+function isPassedOver(raw: KubeObject & Json, { reservedAt }: HoldView): boolean {
+  if (reservedAt !== undefined) return false;
+  const [annotations, status] = [stringMap(raw.metadata.annotations), at(raw, 'status')];
+  const gated = (annotations[ADMISSION_GATED_BY] ?? '') !== '' && !isGated(annotations);
+  const backsOff = records(status['conditions']).some((c) => c['type'] === 'Requeued' && c['status'] === 'False');
+  return gated || backsOff || time(at(status, 'requeueState')['requeueAt']) !== undefined;
+}
+
+function gangState(raw: KubeObject & Json, hold: HoldView, facts: readonly PodSetFacts[]): GangState {
+  const status = at(raw, 'status');
   const conditions = records(status['conditions']);
+  const why = parked(conditions, hold);
   const sinceTrue = (type: string): number | undefined => {
     const condition = conditions.find((c) => c['type'] === type && c['status'] === 'True');
     return condition === undefined ? undefined : (time(condition['lastTransitionTime']) ?? 0);
@@ -102,7 +138,9 @@ function gangState(status: Json, hold: HoldView, facts: readonly PodSetFacts[]):
     ),
     finished: hold.finished,
     evicted: hold.evicted,
-    active: hold.active,
+    active: hold.active && why === undefined,
+    parked: why,
+    passedOver: isPassedOver(raw, hold) ? true : undefined,
     delayedTopology: assignments.some((a) => a['delayedTopologyRequest'] === 'Pending'),
   });
 }
@@ -142,7 +180,7 @@ export function projectWorkload(raw: KubeObject & Json): WorkloadView {
     priority: number(spec['priority']) ?? 0,
     queuedAt: queuedAt(raw, status),
     podSets: podSets(facts),
-    state: gangState(status, hold, facts),
+    state: gangState(raw, hold, facts),
     annotations,
   });
   return {
@@ -204,6 +242,13 @@ export function projectFlavor(raw: KubeObject & Json): FlavorView {
       }),
     ),
   };
+}
+
+/** Projects a raw LocalQueue. */
+export function projectLocalQueue(raw: KubeObject & Json): LocalQueueView {
+  const spec = at(raw, 'spec');
+  const stopped = (string(spec['stopPolicy']) ?? 'None') !== 'None';
+  return { key: keyOf(raw), clusterQueue: string(spec['clusterQueue']) ?? '', stopped };
 }
 
 /** Names of the flavors of a ClusterQueue in the order in which Kueue tries them, each once. */
