@@ -28,6 +28,8 @@ export interface HoldsInput {
   askedLeast: (workload: Raw, at: number) => number | undefined;
   /** How old the sight of ImagePrewarms may be at a time, ms. */
   lagMs: number | ((at: number) => number);
+  /** The least time for which a gang that has quota is pulled for, ms. */
+  pullsMs?: number;
   /** When a clock of those who end holds was ahead: what they end then may seem over to them. */
   ahead: readonly Period[];
   /** End of what was seen, epoch ms. */
@@ -113,16 +115,21 @@ function stamps({ versions }: Life, { checks, asked }: HoldsInput): Violation[] 
       if (stamp > since + wish + ROUNDED_MS)
         return found(`stamped ${stamp - since} ms after the reservation, asked were ${wish} ms`);
     }
-    const told = checksOf(object).some((c) => checks.has(c.name) && c.state === 'Pending' && HELD_MESSAGE.test(c.message));
+    // Kueue leaves the message of a check that is Pending as it is, from one reservation to the next.
+    const old = new Set(checksOf(before).map((c) => c.message));
+    const told = checksOf(object).some(
+      (c) => checks.has(c.name) && c.state === 'Pending' && HELD_MESSAGE.test(c.message) && !old.has(c.message),
+    );
     return told && voucherOf(object) === undefined && isHeld(object, checks)
       ? found('is told to be held and no stamp vouches for it')
       : [];
   });
 }
 
-/** A check of ours that lets a held gang go. */
+/** A check of ours that lets a held gang go, or sends it back. */
 interface End {
   at: number;
+  state: string;
   message: string;
   since: number;
   /** The stamp of this reservation. */
@@ -142,6 +149,13 @@ const CAUSES: readonly [RegExp, (end: End, input: HoldsInput) => string | undefi
   [/^not opted in to prewarming/, ({ least }) => (least === undefined ? undefined : 'the gang was opted in')],
   [/^its job is gone/, ({ gone }) => (gone ? undefined : 'its job was there')],
   [/^quota is reserved; let go with /, ({ least = 0 }) => (least === 0 ? undefined : `a hold of ${least} ms was asked for`)],
+  [
+    /^timed out, .*: the time for its pulls is over /,
+    ({ at, since, prewarms }, input) =>
+      prewarms.some((p) => conditionOf(p, 'Ready')?.reason === 'DeadlineExceeded')
+        ? tooEarly(at, since + (input.pullsMs ?? 0), input)
+        : 'its ImagePrewarm had time',
+  ],
   [
     /^timed out, /,
     ({ since, stamp = Number.POSITIVE_INFINITY, least = 0, ...end }, input) =>
@@ -166,6 +180,11 @@ const CAUSES: readonly [RegExp, (end: End, input: HoldsInput) => string | undefi
   ],
 ];
 
+/** Only a gang that is told so is sent back. */
+function unlike({ state, message }: End): string | undefined {
+  return (state === 'Retry') === message.startsWith('timed out, back to the queue: ') ? undefined : `its check says ${state}`;
+}
+
 function tooEarly(at: number, due: number, { ahead }: HoldsInput): string | undefined {
   if (at >= due - ROUNDED_MS || ahead.some((p) => p.from <= at && at <= p.to)) return undefined;
   return `its hold lasted ${due - at} ms longer`;
@@ -184,10 +203,11 @@ function ends({ versions }: Life, { prewarms, jobs }: Others, input: HoldsInput)
     const since = before === undefined ? undefined : reservedAt(before);
     if (before === undefined || since === undefined || !isHeld(before, input.checks)) return [];
     const waited = new Set(checksOf(before).flatMap((c) => (input.checks.has(c.name) && c.state === 'Pending' ? [c.name] : [])));
-    const turned = checksOf(object).filter((c) => waited.has(c.name) && c.state === 'Ready');
-    return turned.flatMap(({ message }): Violation[] => {
+    const turned = checksOf(object).filter((c) => waited.has(c.name) && (c.state === 'Ready' || c.state === 'Retry'));
+    return turned.flatMap(({ state, message }): Violation[] => {
       const end: End = {
         at,
+        state,
         message,
         since,
         stamp: voucherOf(before),
@@ -196,7 +216,7 @@ function ends({ versions }: Life, { prewarms, jobs }: Others, input: HoldsInput)
         prewarms: lately(prewarms, controllerUidOf(object), at, input),
       };
       const cause = CAUSES.find(([words]) => words.test(message));
-      const wrong = cause === undefined ? 'which names no cause' : cause[1](end, input);
+      const wrong = cause === undefined ? 'which names no cause' : (unlike(end) ?? cause[1](end, input));
       return wrong === undefined
         ? []
         : [{ promise: 'P5', at, object: nameOf(object), message: `let go with "${message}": ${wrong}` }];

@@ -2,6 +2,7 @@ export type { BegunBy, Change, History, ImageTruth, Period, PullTruth, Raw, Sile
 export { uniformGangs } from './uniform.js';
 export { provenWarm } from './warm.js';
 export { boundedHolds, holdsOf } from './holds.js';
+export { boundedRetries } from './retries.js';
 export { boundedGates } from './gates.js';
 export { withinBudgets } from './budgets.js';
 export { outcomeOf, settled } from './settled.js';

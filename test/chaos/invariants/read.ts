@@ -87,6 +87,12 @@ export function checksOf(workload: Raw): CheckSeen[] {
   }));
 }
 
+/** The checks that say something that they did not say before. */
+export function turnedTo(workload: Raw, before: Raw, state: string): CheckSeen[] {
+  const was = new Map(checksOf(before).map((c) => [c.name, c.state]));
+  return checksOf(workload).filter((c) => c.state === state && was.has(c.name) && was.get(c.name) !== state);
+}
+
 /** Epoch ms at which quota was reserved; undefined while none is. */
 export function reservedAt(workload: Raw): number | undefined {
   const condition = conditionOf(workload, 'QuotaReserved');

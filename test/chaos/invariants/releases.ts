@@ -1,8 +1,8 @@
 import type { History } from './history.js';
 import { livesOf } from './history.js';
-import { checksOf, conditionOf } from './read.js';
+import { checksOf, conditionOf, turnedTo } from './read.js';
 
-/** Every way in which a hold can end; `Watchdog` is the webhook's, with the controller dead. */
+/** Every way in which a hold can end; `SentBack` lets no gang go, and `Watchdog` is the webhook's, with the controller dead. */
 export const RELEASE_CAUSES = [
   'WarmVerified',
   'DeadlineExceeded',
@@ -10,11 +10,12 @@ export const RELEASE_CAUSES = [
   'OptedOut',
   'QuotaReservedCold',
   'SwitchedOff',
+  'SentBack',
   'Watchdog',
 ] as const;
 export type ReleaseCause = (typeof RELEASE_CAUSES)[number];
 
-/** How often gangs were let go, by cause: conditions Released that turned True, and checks that the watchdog set. */
+/** How often holds ended, by cause: conditions Released that turned True, and checks that say Retry or that the watchdog set. */
 export function releasesOf(history: History): Record<ReleaseCause, number> {
   const counts = Object.fromEntries(RELEASE_CAUSES.map((c) => [c, 0])) as Record<ReleaseCause, number>;
   for (const { versions } of livesOf(history, 'ImagePrewarm')) {
@@ -31,6 +32,7 @@ export function releasesOf(history: History): Record<ReleaseCause, number> {
       const turned = checksOf(object).filter((c) => c.state === 'Ready' && WATCHDOG.test(c.message));
       if (turned.some((c) => before !== undefined && checksOf(before).some((b) => b.name === c.name && b.state !== 'Ready')))
         counts.Watchdog += 1;
+      if (before !== undefined && turnedTo(object, before, 'Retry').length > 0) counts.SentBack += 1;
     });
   }
   return counts;

@@ -1,8 +1,17 @@
 import { at, stringMap } from '../../../src/api/json.js';
 import type { HarbingerConfig } from '../../../src/config/schema.js';
 import type { Change, ImageTruth, Period, PullTruth, Raw, Silence, Violation } from '../invariants/index.js';
-import { boundedGates, boundedHolds, noSecrets, provenWarm, settled, uniformGangs, withinBudgets } from '../invariants/index.js';
-import { livesOf } from '../invariants/history.js';
+import {
+  boundedGates,
+  boundedHolds,
+  boundedRetries,
+  noSecrets,
+  provenWarm,
+  settled,
+  uniformGangs,
+  withinBudgets,
+} from '../invariants/index.js';
+import { livesOf, type Life } from '../invariants/history.js';
 import { controllerUidOf } from '../invariants/read.js';
 import { COPY_LAG_MS } from './models/jobs.js';
 import { CHECK } from './models/world.js';
@@ -20,6 +29,8 @@ export interface Evidence {
   blind: readonly Period[];
   /** When caches may have been old. */
   stalls: readonly Period[];
+  /** When something that went wrong may still show. */
+  troubles: readonly Period[];
   /** When the clock of a controller may have been ahead. */
   ahead: readonly Period[];
   log: readonly string[];
@@ -37,7 +48,7 @@ const LATE_MS = 75_000;
 
 /** What promises a run broke. */
 export function judge(evidence: Evidence): Violation[] {
-  const { history, images, pulls, silences, objects, blind, stalls, ahead, until, config } = evidence;
+  const { history, images, pulls, silences, objects, blind, stalls, troubles, ahead, until, config } = evidence;
   const checks = new Set([CHECK]);
   const wishes = new Wishes(history);
   const lagMs = (time: number): number => (stalls.some((s) => s.from <= time && time <= s.to) ? LAG_MS.stalled : LAG_MS.usual);
@@ -53,7 +64,22 @@ export function judge(evidence: Evidence): Violation[] {
       asked: (workload, time) => wishes.asked(workload, time),
       askedLeast: (workload, time) => wishes.askedLeast(workload, time),
       lagMs,
+      pullsMs: config.budgets.minDeadlineSeconds * 1000,
       ahead,
+    }),
+    ...boundedRetries({
+      history,
+      pulls,
+      checks,
+      until,
+      unstampedHoldMs: config.budgets.unstampedHoldSeconds * 1000,
+      boundMs: LATE_MS,
+      allowed: (period) => wishes.retries(period),
+      asked: (workload, { from, to }) => wishes.asked(workload, to, to - from + LAG_MS.stalled),
+      askedLeast: (workload, { from, to }) => wishes.askedLeast(workload, to, to - from + LAG_MS.stalled),
+      lagMs: TAKEN_BACK_MS.shown,
+      blind: [...blind, ...stalls],
+      troubles,
     }),
     ...boundedGates({
       history,
@@ -99,26 +125,38 @@ class Wishes {
   }
 
   /** The shortest hold asked for in ms; undefined: not opted in at some time. */
-  askedLeast(workload: Raw, time: number): number | undefined {
-    const all = this.#holds(workload, time, LAG_MS.stalled);
+  askedLeast(workload: Raw, time: number, lagMs: number = LAG_MS.stalled): number | undefined {
+    const all = this.#holds(workload, time, lagMs);
     const known = all.filter((h) => h !== undefined);
     return known.length < all.length || all.length === 0 ? undefined : Math.min(...known.flat());
+  }
+
+  /** How often a hold that is over may send a gang back at most, and for how long. */
+  retries({ from, to }: Period): { times: number; requeueAfterMs: number } {
+    const specs = current(this.#defaults, to, to - from + LAG_MS.stalled).map(({ object }) => at(object, 'spec'));
+    const most = (field: string): number =>
+      Math.max(0, ...specs.filter((s) => s['onTimeout'] === 'Retry').map((s) => Number(s[field])));
+    return { times: most('maxRetries'), requeueAfterMs: most('requeueAfterSeconds') * 1000 };
   }
 
   /** For each version of the job what it asks for, in ms, by what its check says of those that name no time; undefined: not opted in. */
   #holds(workload: Raw, time: number, lagMs: number): (number[] | undefined)[] {
     const life = this.#jobs.get(controllerUidOf(workload) ?? '');
-    const [versions, since] = [life?.versions ?? [], time - lagMs];
-    const current = (list: typeof versions) =>
-      list.filter((v, i) => v.at <= time && (list[i + 1]?.at ?? Number.POSITIVE_INFINITY) > since);
-    const defaults = current(this.#defaults).map(({ object }) => Number(at(object, 'spec')['defaultHoldSeconds'] ?? 0) * 1000);
-    return current(versions).map(({ object }) => {
+    const defaults = current(this.#defaults, time, lagMs).map(
+      ({ object }) => Number(at(object, 'spec')['defaultHoldSeconds'] ?? 0) * 1000,
+    );
+    return current(life?.versions ?? [], time, lagMs).map(({ object }) => {
       const said = stringMap(object.metadata.annotations);
       if (said['harbinger.dev/prewarm'] !== 'true') return undefined;
       const hold = said['harbinger.dev/prewarm-hold'];
       return hold === undefined ? defaults : [milliseconds(hold)];
     });
   }
+}
+
+/** Versions that stood at a time or shortly before. */
+function current(versions: Life['versions'], time: number, lagMs: number): Life['versions'] {
+  return versions.filter((v, i) => v.at <= time && (versions[i + 1]?.at ?? Number.POSITIVE_INFINITY) > time - lagMs);
 }
 
 function milliseconds(duration: string): number {

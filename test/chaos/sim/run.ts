@@ -53,6 +53,8 @@ const FAULTS_PER_SEED = 30;
 /** Failpoints at which a controller dies in one run. */
 const POINTS_PER_SEED = 8;
 const PROBE_MS = 1_000;
+/** So long after a fault what it did may still show: both replicas may be dead for four minutes, ms. */
+const LONGEST_TROUBLE_MS = 300_000;
 /** Longer than any pause after which a controller looks again, ms. */
 const REST_MS = 200_000;
 
@@ -100,6 +102,7 @@ class Simulation {
   readonly #blind: Period[] = [];
   readonly #stalls: Period[] = [];
   readonly #ahead: Period[] = [];
+  readonly #troubles: Period[] = [];
   #calm = false;
   #changedAt = 0;
 
@@ -149,6 +152,7 @@ class Simulation {
       objects: store.all(),
       blind: this.#blind,
       stalls: this.#stalls,
+      troubles: this.#troubles,
       ahead: this.#ahead,
       log: this.#log,
       secrets: SECRETS,
@@ -211,7 +215,8 @@ class Simulation {
     };
     store.create(RESOURCE.clusterQueues, of('ClusterQueue', CLUSTER_QUEUE, { spec: queue }));
     store.create(RESOURCE.localQueues, of('LocalQueue', LOCAL_QUEUE, { spec: { clusterQueue: CLUSTER_QUEUE } }, NS));
-    store.create(RESOURCE.prewarmCheckConfigs, of('PrewarmCheckConfig', 'default', { spec: { defaultHoldSeconds: 20 } }));
+    const spec = { defaultHoldSeconds: 20, ...onTimeout(this.#seed) };
+    store.create(RESOURCE.prewarmCheckConfigs, of('PrewarmCheckConfig', 'default', { spec }));
     createCheck(this.#world);
     for (const repository of IMAGES) registry.push(repository, 'v1', bytesOf(this.#random));
   }
@@ -241,6 +246,7 @@ class Simulation {
     this.#note(`FAULT ${kind}${hit ? '' : ' (nothing there)'}`);
     if (kind === 'clock jumps' && hit) this.#ahead.push({ from: timeline.now, to: timeline.now + LONGEST_JUMP_MS });
     if (kind === 'watches stalled' && hit) this.#stalls.push({ from: timeline.now, to: timeline.now + 120_000 });
+    if (hit) this.#troubles.push({ from: timeline.now, to: timeline.now + LONGEST_TROUBLE_MS });
     if (hit) return this.#hit(kind);
     if (tries > 1 && timeline.now + 30_000 < START + WINDOW[1]) timeline.after(20_000, () => this.#fault(kind, tries - 1));
   }
@@ -276,6 +282,8 @@ class Simulation {
   }
 
   #hit(kind: string): void {
+    if (kind.startsWith('crash '))
+      this.#troubles.push({ from: this.#world.timeline.now, to: this.#world.timeline.now + LONGEST_TROUBLE_MS });
     this.#hits.set(kind, (this.#hits.get(kind) ?? 0) + 1);
   }
 
@@ -284,6 +292,13 @@ class Simulation {
     this.#hash.update(`${at} ${line}\n`);
     this.#lines.push(`${at.padStart(9)} ${line}`);
   }
+}
+
+/** What the check says of holds that are over: to two seeds of three that gangs are sent back, at once or after a while. */
+export function onTimeout(seed: number): { onTimeout?: string; requeueAfterSeconds?: number; maxRetries?: number } {
+  if (seed % 3 === 0) return {};
+  const requeueAfterSeconds = seed % 3 === 1 ? 0 : 5 + (seed % 7) * 10;
+  return { onTimeout: 'Retry', requeueAfterSeconds, maxRetries: 1 + (seed % 2) };
 }
 
 /** A new leader lists everything before it acts, ms. */

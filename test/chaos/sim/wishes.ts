@@ -136,7 +136,8 @@ export function moveTag(world: World, random: Random): boolean {
 export const bytesOf = (random: Random): number => random.int(200, 2_500) * 1_000_000;
 
 function changeConfig(world: World, random: Random): boolean {
-  const body = { spec: { defaultHoldSeconds: random.pick([0, 20, 120]), minWarmPercent: random.pick([50, 100]) } };
+  const spec = { defaultHoldSeconds: random.pick([0, 20, 120]), minWarmPercent: random.pick([50, 100]) };
+  const body = { spec: { ...spec, onTimeout: random.pick(['Start', 'Retry']) } };
   world.store.patch(RESOURCE.prewarmCheckConfigs, { name: 'default' }, { type: 'merge', body });
   return true;
 }

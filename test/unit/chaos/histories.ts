@@ -85,7 +85,7 @@ export const image = (at: number, on: string, n: number, there = true): ImageTru
 export const iso = (ms: number): string => new Date(ms).toISOString();
 
 export interface WorkloadDraft {
-  state: 'Pending' | 'Ready';
+  state: 'Pending' | 'Ready' | 'Retry';
   message?: string;
   /** Epoch ms. */
   stamp?: number;
@@ -94,11 +94,14 @@ export interface WorkloadDraft {
   reservedAt?: number;
   /** Conditions that are True. */
   is?: string[];
+  /** Why it is Evicted, where it is. */
+  evictedBy?: string;
 }
 
-export function workload({ state, message = '', stamp, stampedFor, reservedAt, is = [] }: WorkloadDraft): Raw {
+export function workload({ state, message = '', stamp, stampedFor, reservedAt, is = [], evictedBy }: WorkloadDraft): Raw {
   const reserved =
     reservedAt === undefined ? [] : [{ type: 'QuotaReserved', status: 'True', lastTransitionTime: iso(reservedAt) }];
+  const evicted = evictedBy === undefined ? [] : [{ type: 'Evicted', status: 'True', reason: evictedBy }];
   return raw({
     kind: 'Workload',
     metadata: {
@@ -113,7 +116,7 @@ export function workload({ state, message = '', stamp, stampedFor, reservedAt, i
     },
     spec: { active: true },
     status: {
-      conditions: [...reserved, ...is.map((type) => ({ type, status: 'True' }))],
+      conditions: [...reserved, ...is.map((type) => ({ type, status: 'True' })), ...evicted],
       admissionChecks: [{ name: 'images', state, message }],
     },
   });

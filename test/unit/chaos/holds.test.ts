@@ -21,6 +21,8 @@ const ends = (at: number, message: string, stamp?: number): Change =>
 const EARLIER = { stamp: STAMP + 60_000, stampedFor: RESERVED - 5_000 };
 const former = added(RESERVED, of({ state: 'Pending', ...EARLIER }));
 const endsBy = (at: number, message: string): Change => modified(at, of({ state: 'Ready', message, ...EARLIER }));
+const sends = (at: number, message: string, stamp: number): Change => modified(at, of({ state: 'Retry', message, stamp }));
+const PULLS_OVER = 'timed out, back to the queue: the time for its pulls is over with 0/2 nodes warm';
 const JOB = job({ 'harbinger.dev/prewarm': 'true' });
 const OVER = 'timed out, starting cold: the hold of 15s is over';
 
@@ -38,6 +40,7 @@ const told = (history: Change[], { ahead = [], ...wish }: Told = {}): string[] =
     asked: () => asked,
     askedLeast: () => asked,
     lagMs: 12_000,
+    pullsMs: 10_000,
     ahead,
     until: 1_000_000,
   }).map((v) => v.message);
@@ -128,6 +131,27 @@ describe('the checker of P5 tells of', () => {
       [...held(), ends(105_000, 'not opted in to prewarming', STAMP)],
       /the gang was opted in/,
     ],
+    [
+      'one that sends the gang back before it is over',
+      [...held(), sends(105_000, 'timed out, back to the queue: the hold of 15s is over', STAMP)],
+      /lasted 10000 ms longer/,
+    ],
+    ['one that sends the gang back that is told to start', [...held(), sends(STAMP, OVER, STAMP)], /its check says Retry/],
+    [
+      'one that lets a gang go that is told to go back',
+      [...held(), ends(STAMP, 'timed out, back to the queue: the hold of 15s is over', STAMP)],
+      /its check says Ready/,
+    ],
+    [
+      'one that ends with the time for pulls that have time',
+      [added(0, prewarm({ digest: 1 })), ...held(), sends(105_000, PULLS_OVER, STAMP)],
+      /had time/,
+    ],
+    [
+      'one that ends with the time for pulls of an earlier reservation',
+      [added(0, prewarm({ digest: 1, is: { Ready: 'DeadlineExceeded' } })), ...held(), sends(105_000, PULLS_OVER, STAMP)],
+      /lasted 5000 ms longer/,
+    ],
     ['one that ends with words of no cause', [...held(), ends(105_000, 'go', STAMP)], /names no cause/],
   ])('%s', (_what, history, message, wish = {}) => {
     expect(told(history, wish)).toEqual([expect.stringMatching(message)]);
@@ -138,6 +162,23 @@ describe('the checker of P5 lets pass', () => {
   const failed = prewarm({ digest: 1, is: { Failed: 'AuthDenied' } });
   test.each<[string, Change[], Told?]>([
     ['a hold that ends at its deadline', [...held(), ends(STAMP, OVER, STAMP)]],
+    [
+      'one that sends the gang back at its deadline',
+      [...held(), sends(STAMP, 'timed out, back to the queue: the hold of 15s is over', STAMP)],
+    ],
+    [
+      'one that ends with the time for its pulls',
+      [added(0, prewarm({ digest: 1, is: { Ready: 'DeadlineExceeded' } })), ...held(), sends(110_000, PULLS_OVER, STAMP)],
+    ],
+    [
+      'the words of the last hold, which Kueue leaves until the next is told',
+      [
+        ...held(),
+        modified(105_000, of({ state: 'Pending', stamp: STAMP, message: HELD, is: ['Evicted'] })),
+        modified(106_000, of({ state: 'Pending', stamp: STAMP, message: HELD, reservedAt: 106_000, stampedFor: RESERVED })),
+        modified(107_000, of({ state: 'Ready', stamp: STAMP, message: 'images warm on 2/2 nodes', reservedAt: 106_000 })),
+      ],
+    ],
     [
       'one that the watchdog ends some time later',
       [...held(), ends(STAMP + 40_000, 'DeadlineExceeded: the deadline passed', STAMP)],

@@ -1,6 +1,6 @@
-import { at, records, time } from '../../../../src/api/json.js';
+import { at, records } from '../../../../src/api/json.js';
 import type { Raw } from '../../invariants/history.js';
-import { controllerUidOf, holds, isActive, reservedAt } from '../../invariants/read.js';
+import { conditionOf, controllerUidOf, holds, isActive, reservedAt } from '../../invariants/read.js';
 import type { World } from './world.js';
 import {
   CHECK,
@@ -16,6 +16,19 @@ import {
   writeStatus,
   type ConditionDraft,
 } from './world.js';
+import {
+  checks,
+  evictionReason,
+  isQueued,
+  type EvictionReason,
+  pending,
+  queuedSince,
+  requeueAt,
+  resetChecks,
+  retryEnd,
+  withEviction,
+} from './requeue.js';
+import { seconds } from '../store/store.js';
 
 export interface KueueOptions {
   /** Pods for which the queue has quota. */
@@ -24,12 +37,12 @@ export interface KueueOptions {
   waitForPodsReady: boolean;
 }
 
-export type EvictionReason = 'Preempted' | 'PodsReadyTimeout' | 'Deactivated';
-
 /** Kueue: makes Workloads, reserves quota in order of the queue, asks checks, admits, evicts and takes back. */
 export class Kueue {
   readonly #world: World;
   readonly #options: KueueOptions;
+  /** Times at which it looks again, epoch ms. */
+  readonly #alarms = new Set<number>();
 
   constructor(world: World, options: KueueOptions) {
     this.#world = world;
@@ -43,10 +56,14 @@ export class Kueue {
     return this.#world.store.list(RESOURCE.workloads);
   }
 
-  /** Takes the quota of a gang back: its Pods go first. */
+  /** Takes the quota of a gang back: its checks begin anew, and its Pods go before the quota does. */
   evict(workload: Raw, reason: EvictionReason): boolean {
     if (reservedAt(workload) === undefined || holds(workload, 'Evicted') || holds(workload, 'Finished')) return false;
-    this.#condition(workload, { type: 'Evicted', status: 'True', reason });
+    this.#status(workload, {
+      conditions: withConditions(this.#world, workload, { type: 'Evicted', status: 'True', reason }),
+      ...(checks(workload).length > 0 ? { admissionChecks: resetChecks(workload, now(this.#world)) } : {}),
+      schedulingStats: withEviction(workload, reason),
+    });
     this.#suspend(workload, true);
     return true;
   }
@@ -54,7 +71,7 @@ export class Kueue {
   /** Writes the checks as an older copy has them: Kueue applies what is in its cache. */
   writeStale(workload: Raw): boolean {
     if (reservedAt(workload) !== undefined || checks(workload).every((c) => c['state'] === 'Pending')) return false;
-    this.#status(workload, { admissionChecks: [pending(this.#world)] });
+    this.#status(workload, { admissionChecks: checks(workload).map((c) => ({ ...c, ...pending(now(this.#world)) })) });
     return true;
   }
 
@@ -101,9 +118,55 @@ export class Kueue {
     }
     if (!isActive(workload) && this.evict(workload, 'Deactivated')) return;
     if (holds(workload, 'Evicted') && reservedAt(workload) !== undefined) return this.#takeBack(workload);
-    const has = checks(workload).length > 0;
-    if (required !== has) this.#status(workload, { admissionChecks: required ? [pending(this.#world)] : null });
+    if (this.#backsOff(workload) || this.#requeue(workload) || this.#sentBack(workload, required)) return;
     this.#podsReady(workload, job);
+  }
+
+  /** Asks the checks of the queue, also about gangs that run, and does what one says that wants the gang back in the queue. */
+  #sentBack(workload: Raw, required: boolean): boolean {
+    const has = checks(workload).length > 0;
+    if (required !== has) this.#status(workload, { admissionChecks: required ? [pending(now(this.#world))] : null });
+    else if (checks(workload).some((c) => c['state'] === 'Retry')) return this.evict(workload, 'AdmissionCheck');
+    return false;
+  }
+
+  /**
+   * A check that says Retry with a time which is still to come: that is written down first, and until it is over nothing else is done
+   * for the gang. It keeps its quota meanwhile, as in Kueue 0.19.
+   */
+  #backsOff(workload: Raw): boolean {
+    const { now: at } = this.#world.timeline;
+    const [wanted, known] = [retryEnd(workload), requeueAt(workload)];
+    if (wanted !== undefined && wanted > at && (known === undefined || known < wanted)) {
+      this.#status(workload, { requeueState: { requeueAt: seconds(wanted) } });
+      return true;
+    }
+    if (!isActive(workload) || known === undefined || known <= at) return false;
+    this.#wakeAt(known);
+    return true;
+  }
+
+  /** Puts a gang that lost its quota back into the queue, once its time is over. */
+  #requeue(workload: Raw): boolean {
+    if (reservedAt(workload) !== undefined) return false;
+    // Kueue gives those up that are not active any more, and forgets their times.
+    const over = requeueAt(workload) === undefined ? {} : { requeueState: null };
+    const waits = isActive(workload) && conditionOf(workload, 'Requeued')?.status === 'False';
+    const reason = evictionReason(workload) === 'Deactivated' ? 'Reactivated' : 'BackoffFinished';
+    const conditions = withConditions(this.#world, workload, { type: 'Requeued', status: 'True', reason });
+    if (waits) this.#status(workload, { ...over, conditions });
+    else if ('requeueState' in over) this.#status(workload, over);
+    else return false;
+    return true;
+  }
+
+  #wakeAt(at: number): void {
+    if (this.#alarms.has(at)) return;
+    this.#alarms.add(at);
+    this.#world.timeline.after(at - this.#world.timeline.now, () => {
+      this.#alarms.delete(at);
+      this.#round();
+    });
   }
 
   #copyGates(job: Raw, workload: Raw): void {
@@ -111,11 +174,12 @@ export class Kueue {
     this.#world.store.patch(RESOURCE.workloads, nameOf(workload), { type: 'merge', body });
   }
 
-  /** The quota comes back once no Pod is left, and the checks begin anew. */
+  /** The quota comes back once no Pod is left. */
   #takeBack(workload: Raw): void {
     const uid = controllerUidOf(workload);
     if (this.#world.store.list(RESOURCE.pods).some((p) => ownedBy(p, uid) && !ended(p))) return;
     const none = { status: 'False', reason: 'Pending' } as const;
+    const reason = evictionReason(workload) ?? '';
     this.#status(workload, {
       conditions: withConditions(
         this.#world,
@@ -124,11 +188,11 @@ export class Kueue {
         // Of a gang that was never admitted Kueue says nothing.
         ...(holds(workload, 'Admitted') ? [{ type: 'Admitted', ...none } as const] : []),
         ...(this.#options.waitForPodsReady ? [{ type: 'PodsReady', ...none } as const] : []),
-        { type: 'Requeued', status: 'True', reason: 'BackoffFinished' },
+        // Who had to make room is in the queue again at once.
+        { type: 'Requeued', status: reason === 'Preempted' ? 'True' : 'False', reason },
       ),
       admission: null,
       ...(holds(workload, 'Admitted') ? { accumulatedPastExecutionTimeSeconds: 0 } : {}),
-      admissionChecks: checks(workload).map(() => pending(this.#world)),
     });
   }
 
@@ -145,7 +209,11 @@ export class Kueue {
     const all = this.workloads().filter((w) => !holds(w, 'Finished'));
     const holding = all.filter((w) => reservedAt(w) !== undefined);
     let free = this.#options.slots - holding.reduce((sum, w) => sum + countOf(w), 0);
-    const line = all.filter((w) => reservedAt(w) === undefined && isActive(w) && gatesOf(w) === undefined).sort(byQueue);
+    const line = all
+      .filter(
+        (w) => reservedAt(w) === undefined && isActive(w) && gatesOf(w) === undefined && isQueued(w, this.#world.timeline.now),
+      )
+      .sort(byQueue);
     for (const workload of line) {
       const count = countOf(workload);
       if (count <= free) {
@@ -228,14 +296,13 @@ export class Kueue {
   }
 }
 
-const checks = (workload: Raw) => records(at(workload, 'status')['admissionChecks']);
-const pending = (world: World): object => ({ name: CHECK, state: 'Pending', message: '', lastTransitionTime: now(world) });
 const gatesOf = ({ metadata }: Raw): string | undefined => metadata.annotations?.[EXTRA.gates];
 const countOf = (workload: Raw): number => Number(records(at(workload, 'spec')['podSets'])[0]?.['count'] ?? 0);
 const priorityOf = (workload: Raw): number => Number(at(workload, 'spec')['priority'] ?? 0);
 const ended = (pod: Raw): boolean => ['Succeeded', 'Failed'].includes(String(at(pod, 'status')['phase']));
 
 function byQueue(a: Raw, b: Raw): number {
-  const born = (w: Raw): number => time(w.metadata.creationTimestamp) ?? 0;
-  return priorityOf(b) - priorityOf(a) || born(a) - born(b) || ((a.metadata.uid ?? '') < (b.metadata.uid ?? '') ? -1 : 1);
+  return (
+    priorityOf(b) - priorityOf(a) || queuedSince(a) - queuedSince(b) || ((a.metadata.uid ?? '') < (b.metadata.uid ?? '') ? -1 : 1)
+  );
 }
