@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { payloadImage, push } from '../../tools/oci-image/index.js';
 import { Cluster } from '../cluster/cluster.js';
 import type { Draft, Raw } from '../cluster/client.js';
+import '../cluster/patience.js';
 import { notYet, until } from '../cluster/until.js';
 import { knobNames } from '../doubles/fake-kubelet/index.js';
 
@@ -41,9 +42,9 @@ describe('the fake kubelet', () => {
   const run = (...args: Parameters<typeof pod>): Promise<Raw> => cluster.client.create(pod(...args));
   const main = (object: Raw): Raw['status'] => object['status']?.containerStatuses?.[0];
   const untilRunning = (name: string): Promise<Raw> =>
-    cluster.client.watchUntil('v1/Pod', `default/${name}`, (p) => main(p)?.started === true, 20_000);
+    cluster.client.watchUntil('v1/Pod', `default/${name}`, (p) => main(p)?.started === true, 60_000);
   const untilWaiting = (name: string, reason: string): Promise<Raw> =>
-    cluster.client.watchUntil('v1/Pod', `default/${name}`, (p) => main(p)?.state?.waiting?.reason === reason, 20_000);
+    cluster.client.watchUntil('v1/Pod', `default/${name}`, (p) => main(p)?.state?.waiting?.reason === reason, 60_000);
   const annotate = async (node: string, knob: keyof typeof knobNames, value: string | null): Promise<void> =>
     void (await cluster.client.patch('v1/Node', node, { metadata: { annotations: { [knobNames[knob]]: value } } }));
 
@@ -61,7 +62,7 @@ describe('the fake kubelet', () => {
       return images.find(({ names }) => names.includes(image)) ?? notYet(images);
     });
     expect(listed.names).toEqual([image, image.replace(/@.*/, ':v1')]);
-  }, 30_000);
+  }, 120_000);
 
   test('shares the link between nodes and fetches an image once a node', async () => {
     const image = await push_('shared', 5);
@@ -74,7 +75,7 @@ describe('the fake kubelet', () => {
     expect(carried).toBeGreaterThan(15 * MB);
     expect(carried).toBeLessThan(15.1 * MB);
     expect(performance.now() - begun).toBeGreaterThan((15 * MB * 1000) / LINK_BYTES_PER_SECOND);
-  }, 30_000);
+  }, 120_000);
 
   test('pulls an image volume, and the pull outlives the Pod that asked for it', async () => {
     const [puller, image] = [await push_('tiny', 0.001), await push_('outlives', 15)];
@@ -84,6 +85,8 @@ describe('the fake kubelet', () => {
       startupProbe: { exec: { command: ['x'] } },
       volumeMounts: [{ name: 'image', mountPath: '/image' }],
     };
+    // The pull alone would be over before the Pod is gone, on a busy machine.
+    await annotate('fake-2', 'hang', 'true');
     await run('asks', 'fake-2', container, volume);
     await until(
       'the pull to run',
@@ -92,13 +95,14 @@ describe('the fake kubelet', () => {
     await cluster.client.delete('v1/Pod', 'default/asks');
     await cluster.client.untilGone('v1/Pod', 'default/asks');
     expect(await cluster.fakeNodes.images('fake-2')).not.toContain(image);
+    await annotate('fake-2', 'hang', null);
     await until(
       'the pull to end',
       async () => (await cluster.fakeNodes.images('fake-2')).includes(image) || notYet(await cluster.fakeNodes.bytes()),
     );
     await run('finds', 'fake-2', container, volume);
     expect((await untilRunning('finds'))['status'].phase).toBe('Running');
-  }, 30_000);
+  }, 120_000);
 
   const absent = '0'.repeat(64);
   test.each([
@@ -116,7 +120,7 @@ describe('the fake kubelet', () => {
       );
       expect((await cluster.client.get('v1/Pod', `default/${name}`))['status'].phase).toBe('Pending');
     },
-    30_000,
+    120_000,
   );
 
   test('tries a patched image of a waiting Pod at once', async () => {
@@ -130,7 +134,7 @@ describe('the fake kubelet', () => {
       { type: 'strategic' },
     );
     expect(main(await untilRunning('late')).restartCount).toBe(0);
-  }, 30_000);
+  }, 120_000);
 
   test('completes a Job whose containers end by themselves', async () => {
     const image = await push_('job', 0.1);
@@ -149,7 +153,7 @@ describe('the fake kubelet', () => {
     });
     const done = await cluster.client.watchUntil('batch/v1/Job', 'default/job', (job) => job['status']?.succeeded === 2);
     expect(done['status'].failed).toBeUndefined();
-  }, 60_000);
+  }, 120_000);
 
   test('restarts a container that fails', async () => {
     const image = await push_('fails', 0.1);
@@ -160,7 +164,7 @@ describe('the fake kubelet', () => {
       (p) => main(p)?.state?.waiting?.reason === 'CrashLoopBackOff',
     );
     expect(main(looped).restartCount).toBeGreaterThan(1);
-  }, 30_000);
+  }, 120_000);
 
   describe('with a fault', () => {
     test('lies: a Pod is Running and no image is there', async () => {
@@ -169,7 +173,7 @@ describe('the fake kubelet', () => {
       await untilRunning('lies');
       expect(await cluster.fakeNodes.images('fake-3')).not.toContain(`${cluster.registry.host}/nothing:v3`);
       await annotate('fake-3', 'lie', null);
-    }, 30_000);
+    }, 120_000);
 
     test('has a full disk', async () => {
       const image = await push_('full', 0.1);
@@ -178,7 +182,7 @@ describe('the fake kubelet', () => {
       expect(main(await untilWaiting('full', 'ErrImagePull')).state.waiting.message).toMatch(/no space left on device$/);
       await annotate('fake-2', 'diskFull', null);
       await untilRunning('full');
-    }, 30_000);
+    }, 120_000);
 
     test('is not ready, and ready again', async () => {
       const ready = async (status: string): Promise<void> => {
@@ -190,18 +194,25 @@ describe('the fake kubelet', () => {
       await ready('False');
       await annotate('fake-2', 'notReady', null);
       await ready('True');
-    }, 30_000);
+    }, 120_000);
 
     test('comes back as a new machine without images after its Node was deleted, and runs what is bound to its name', async () => {
       const before = await cluster.fakeNodes.images('fake-3');
       expect(before.length).toBeGreaterThan(0);
+      // Pods of the tests before are bound to its name as well, until somebody collects them.
+      for (const { metadata } of await cluster.client.list('v1/Pod', { fieldSelector: 'spec.nodeName=fake-3' })) {
+        await cluster.client.delete('v1/Pod', `default/${metadata.name}`, { gracePeriodSeconds: 0 });
+        await cluster.client.untilGone('v1/Pod', `default/${metadata.name}`);
+      }
       await cluster.client.delete('v1/Node', 'fake-3');
       await cluster.client.untilGone('v1/Node', 'fake-3');
       await run('bound-before', 'fake-3', { image: await push_('bound-before', 0.001) });
       await cluster.client.create({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'fake-3' }, spec: {} });
       await cluster.untilNodesReady(3);
       await untilRunning('bound-before');
-      expect(await cluster.fakeNodes.images('fake-3')).toEqual([expect.stringMatching(/bound-before@/), expect.anything()]);
-    }, 30_000);
+      const after = await cluster.fakeNodes.images('fake-3');
+      expect(after.length).toBeGreaterThan(0);
+      expect(after.filter((name) => !/\/bound-before[@:]/.test(name))).toEqual([]);
+    }, 120_000);
   });
 });
