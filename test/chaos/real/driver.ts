@@ -1,6 +1,7 @@
 import type { Draft, Raw } from '../../cluster/client.js';
+import { isTrue } from '../../cluster/client.js';
 import { knobNames } from '../../doubles/fake-kubelet/index.js';
-import { sleep } from '../../cluster/until.js';
+import { notYet, sleep, until } from '../../cluster/until.js';
 import { CHECK, knob, NS, PREWARM, PULLER, QUEUE, SYSTEM, WORKLOAD } from '../../integration/controller/ground.js';
 import { attempt, pushBehindDoor, shortGang, workloads, type GangOptions, type Ground } from './ground.js';
 import type { Replicas } from './processes.js';
@@ -192,7 +193,16 @@ export class Driver {
       attempt(() => client.patch(WORKLOAD, `${NS}/${name}`, { spec: { active } }));
     if (!(await set(false))) return false;
     if (!atOnce) return { what: `${name} inactive`, heal: () => set(true) };
-    await sleep(300);
+    // Two changes that Kueue sees as one are none.
+    await until(
+      `Kueue to see that ${name} is inactive`,
+      async () => {
+        const workload = await client.find(WORKLOAD, `${NS}/${name}`);
+        if (workload === undefined || isTrue(workload, 'Finished') || isTrue(workload, 'Evicted')) return true;
+        return notYet(workload['status']);
+      },
+      { timeoutMs: 60_000 },
+    );
     return set(true);
   }
 
