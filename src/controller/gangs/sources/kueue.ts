@@ -90,7 +90,7 @@ function headcount(facts: readonly PodSetFacts[], evicted: boolean): Headcount {
 
 /**
  * Why Kueue keeps an active Workload out of its queues, for as long as somebody does nothing about it: a StatefulSet was scaled to zero,
- * or a group lacks Pods. Rule: Kueue pkg/workload IsAdmissible; both stand on Workloads with quota too, where they mean nothing to us.
+ * or a group lacks Pods. Rule: Kueue pkg/workload IsAdmissible. With quota a group may lack Pods too; then its others go on.
  */
 function parked(conditions: readonly Json[], { reservedAt }: HoldView): GangState['parked'] {
   if (reservedAt !== undefined) return undefined;
