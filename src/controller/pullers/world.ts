@@ -90,6 +90,8 @@ export class PullerWorld {
         ...this.#orphans.map((o) => ({ ...o, leftMs: o.until - now })),
         // The next try may be the one that is done.
         ...failing.flatMap(({ set }) => pullsOf(set, set.nodes, { namespace, bytes })),
+        // What a set says stands for nothing any more; what was sent is ours to know.
+        ...all.filter((s) => standing(s) !== 'named').flatMap((s) => pullsOf(s, s.doubtful ?? [], { namespace, bytes })),
       ],
       bytes,
       rates: config().budgets,

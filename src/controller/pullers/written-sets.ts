@@ -58,7 +58,8 @@ export class WrittenSets {
   seen(cached: readonly PullerSet[]): PullerSet[] {
     const byKey = new Map(this.known(cached).map((s) => [keyOf(s), s]));
     for (const [key, { set: sent, nodes }] of this.#doubts) {
-      const set = byKey.get(key) ?? { ...sent, nodes: [] };
+      // Of one that is gone the UID that was sent is no longer that of anything.
+      const set = byKey.get(key) ?? { ...sent, uid: '', nodes: [] };
       // One that was seen on a set once is in doubt no more, whatever becomes of it after that.
       for (const [node, until] of nodes) if (this.#now() >= until || set.nodes.includes(node)) nodes.delete(node);
       const doubtful = [...nodes.keys()];
@@ -98,10 +99,9 @@ export class WrittenSets {
     return done;
   }
 
-  /** The cache heard that a set is gone. */
+  /** The cache heard that a set is gone. What was in doubt stays so: it may have begun pulls before, and a set may yet be made by it. */
   gone(key: string): void {
     this.#stored.delete(key);
-    this.#doubts.delete(key);
   }
 
   #doubt(key: string, set: PullerSet): void {

@@ -105,12 +105,21 @@ describe('a write of a DaemonSet that got no answer', () => {
     expect(ground.seen()).toEqual({ nodes: ['n1', 'n2'], doubtful: ['n2'] });
   });
 
-  test('counts no more once its set is gone, and not at all where it was refused', async () => {
+  test('counts on when its set is gone, which proves no Pods of it: it may have been done before, or make the set anew', async () => {
     const ground = new Ground();
     ground.trouble = noAnswer;
-    await ground.until(1_000, wanted('n1'));
+    ground.cached = [inCache('n1')];
+    await ground.until(1_000, wanted('n1', 'n2'));
+    ground.cached = [];
     ground.written.gone(`${OPTIONS.namespace}/${manifest().metadata.name}`);
+    expect(ground.seen()).toEqual({ nodes: ['n1', 'n2'], doubtful: ['n1', 'n2'] });
+    expect(ground.written.seen([])).toMatchObject([{ uid: '' }]);
+    ground.now = 90_000;
     expect(ground.seen()).toBeUndefined();
+  });
+
+  test('counts not at all where it was refused', async () => {
+    const ground = new Ground();
     ground.trouble = new KubeError('conflict', { status: 409, reason: 'Conflict' });
     await ground.until(5_000, wanted('n1'));
     expect([ground.tries.length > 1, ground.seen()]).toEqual([true, undefined]);
