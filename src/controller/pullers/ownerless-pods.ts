@@ -1,3 +1,4 @@
+import { SHARD_NODES } from '../../preheat/backends/daemonset/shards.js';
 import type { PullerPod } from '../../preheat/evidence.js';
 import type { PullerSet } from '../../preheat/world.js';
 
@@ -11,7 +12,10 @@ export const COLLECTED_WITHIN_MS = 90_000;
 export interface Ownerless {
   /** Namespaces and hashes, `namespace/hash`, of pullers that have such Pods: no set is made under a name of theirs. */
   keys: ReadonlySet<string>;
-  /** Those that have no set at all, so that none of their pulls can begin; without a namespace where it is Harbinger's own. */
+  /**
+   * Those of which no set that is there takes further nodes, so that none of their pulls can begin; without a namespace where it is
+   * Harbinger's own.
+   */
   awaited: ReadonlySet<string>;
   /** When the first of the waits ends, ms from now. */
   leftMs: number | undefined;
@@ -45,17 +49,26 @@ export class OwnerlessPods {
     for (const uid of uids) if (!this.#since.has(uid)) this.#since.set(uid, now);
     const leftMs = (p: PullerPod): number => (this.#since.get(p.uid) ?? now) + COLLECTED_WITHIN_MS - now;
     const waitedFor = ownerless.filter((p) => leftMs(p) > 0);
-    const present = new Set(sets.map(keyOf));
+    const present = new Map<string, PullerSet[]>();
+    for (const set of sets) present.set(keyOf(set), [...(present.get(keyOf(set)) ?? []), set]);
+    const open = new Set([...present].filter(([, all]) => takesMore(all)).map(([key]) => key));
     return {
       keys: new Set(waitedFor.map(keyOf)),
       awaited: new Set(
         waitedFor
-          .filter((p) => !present.has(keyOf(p)))
+          .filter((p) => !open.has(keyOf(p)))
           .map((p) => (p.namespace === this.#own ? keyOf({ ...p, namespace: '' }) : keyOf(p))),
       ),
       leftMs: waitedFor.length === 0 ? undefined : Math.min(...waitedFor.map(leftMs)),
     };
   }
+}
+
+/** Whether the next node of an image goes to a set that is there: to the first that has room, and one that is missing has the most. */
+function takesMore(sets: readonly PullerSet[]): boolean {
+  const inOrder = [...sets].sort((a, b) => a.shard - b.shard);
+  const first = inOrder.findIndex((set, index) => set.shard !== index || set.nodes.length < SHARD_NODES);
+  return inOrder[first]?.shard === first;
 }
 
 function keyOf({ namespace, hash }: { namespace: string; hash: string }): string {

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { COLLECTED_WITHIN_MS, OwnerlessPods } from '../../../src/controller/pullers/ownerless-pods.js';
 import { pullerManifest } from '../../../src/preheat/backends/daemonset/manifest.js';
 import { projectPullerSet } from '../../../src/preheat/backends/daemonset/project.js';
+import { SHARD_NODES } from '../../../src/preheat/backends/daemonset/shards.js';
 import { engineSteps } from '../../../src/preheat/backends/daemonset/steps.js';
 import type { PullerPod } from '../../../src/preheat/evidence.js';
 import type { PullerSet } from '../../../src/preheat/world.js';
@@ -39,7 +40,18 @@ describe('Pods of a DaemonSet that is gone', () => {
     expect(ownerless.look([pod()], []).keys.size).toBe(1);
   });
 
+  const shard = (index: number, nodes: number): PullerSet => ({
+    ...set(`shard-${index}`),
+    shard: index,
+    nodes: Array.from({ length: nodes }, (_, i) => `n${index}-${i}`),
+  });
+
   test.each<[string, Partial<PullerPod>, PullerSet[], string[]]>([
+    ['of the second set, and the first is full', {}, [shard(0, SHARD_NODES)], [`/${puller().hash}`]],
+    ['of the second set, and the first has room', {}, [shard(0, SHARD_NODES - 1)], []],
+    ['of the first set, which would be made before the second is filled', {}, [shard(1, 1)], [`/${puller().hash}`]],
+    ['of the second of three', {}, [shard(2, 1), shard(0, SHARD_NODES)], [`/${puller().hash}`]],
+    ['of the fourth of four', {}, [shard(2, 1), shard(1, SHARD_NODES), shard(0, SHARD_NODES)], []],
     ['with no set at all', {}, [], [`/${puller().hash}`]],
     ['with another set of the puller: its pulls go on', {}, [set('new')], []],
     ['those of a tenant hold up nobody else', { namespace: 'team' }, [], [`team/${puller().hash}`]],
