@@ -4,6 +4,8 @@ import { runSeed } from './run.js';
 const TIMEOUT_MS = 180_000;
 /** Its gangs are held while both replicas of the controller are dead. */
 const ABANDONED = 3;
+/** In both gangs are sent back as often as they may and start cold then; in the second they may have quota again only after a while. */
+const SENT_BACK = [19, 44];
 
 describe('the simulated cluster', () => {
   test(
@@ -22,6 +24,19 @@ describe('the simulated cluster', () => {
       const { violations, releases } = await runSeed({ seed: ABANDONED, faults: true });
       expect(releases.Watchdog).toBeGreaterThan(0);
       expect(violations.filter((v) => v.promise === 'P5')).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+
+  test(
+    'sends gangs back as often as their check says, and then lets them start',
+    async () => {
+      for (const seed of SENT_BACK) {
+        const { violations, releases } = await runSeed({ seed, faults: false });
+        expect(violations).toEqual([]);
+        expect(releases.SentBack).toBeGreaterThan(1);
+        expect(releases.DeadlineExceeded).toBeGreaterThan(0);
+      }
     },
     TIMEOUT_MS,
   );
