@@ -1,4 +1,4 @@
-import type { GateView } from './gates.js';
+import type { GatedJob } from './gates.js';
 import { jobKind } from './kinds.js';
 
 /** Where jobs of one kind are found in the API. */
@@ -17,7 +17,7 @@ const VERSION = /^v\d{1,3}((alpha|beta)\d{1,3})?$/;
  * Where the job that a gate stands on is read and patched, undefined where its gate is not ours to take off. The version is the one
  * that its Workload names it by: a cluster may serve another one than the table knows.
  */
-export function gatedKindOf(job: Pick<GateView['job'], 'apiGroup' | 'version' | 'kind'>): GatedKind | undefined {
+export function gatedKindOf(job: Pick<GatedJob, 'apiGroup' | 'version' | 'kind'>): GatedKind | undefined {
   const known = jobKind(job);
   if (known?.gated !== true || !VERSION.test(job.version)) return undefined;
   const { group, plural, kind } = known;

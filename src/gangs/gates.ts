@@ -1,19 +1,26 @@
 import type { Json } from '../api/json.js';
-import { at, records, string, stringMap, time } from '../api/json.js';
+import { at, number, records, string, stringMap, time } from '../api/json.js';
 import type { GangRef } from '../api/kinds/image-prewarm.js';
 import { ADMISSION_GATED_BY, ANNOTATION, CHECK_CONTROLLER } from '../api/names.js';
 import type { KubeObject } from '../api/object.js';
 import { MAX_HOLD_MS } from './hold.js';
 
-/** RFC 6902 operation on a job. */
+/** RFC 6902 operation on a job or a Workload. */
 export type GateOp = { op: 'test' | 'replace'; path: string; value: string } | { op: 'remove'; path: string };
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** A Workload that Kueue does not look at before we take our name off its job; no quota is held for it. */
+/** What a Workload was made for, in the version by which the Workload names it. */
+export type GatedJob = Pick<GangRef, 'apiGroup' | 'kind' | 'name' | 'uid'> & { version: string };
+
+/** A Workload that Kueue does not look at before our name is off its list; no quota is held for it. */
 export interface GateView {
-  /** The job, which carries the list; Kueue copies it to the Workload. */
-  job: Pick<GangRef, 'apiGroup' | 'kind' | 'name' | 'uid'> & { version: string };
+  /** UID of the Workload. */
+  uid: string;
+  /** The list on the Workload, which is what Kueue goes by. */
+  list: string;
+  /** The job, whose list Kueue mostly copies to the Workload; absent for a Workload that nobody owns yet. */
+  job?: GatedJob;
   /** Epoch ms of the Workload's creation. */
   createdAt: number;
   /** Epoch ms of the stamped end, absent if the annotation is absent or is not a time. */
@@ -47,13 +54,18 @@ export function gateView(workload: KubeObject & Json): GateView | undefined {
   const holding = records(at(workload, 'status')['conditions']).filter((c) => c['status'] === 'True');
   if (holding.some((c) => c['type'] === 'Finished' || c['type'] === 'QuotaReserved')) return undefined;
   const job = jobOfWorkload(workload);
-  if (job === undefined) return undefined;
   const deadline = time(annotations[ANNOTATION.gateDeadline]);
-  return { job, createdAt: time(metadata.creationTimestamp) ?? 0, ...(deadline === undefined ? {} : { deadline }) };
+  return {
+    uid: metadata.uid ?? '',
+    list: annotations[ADMISSION_GATED_BY] ?? '',
+    ...(job === undefined ? {} : { job }),
+    createdAt: time(metadata.creationTimestamp) ?? 0,
+    ...(deadline === undefined ? {} : { deadline }),
+  };
 }
 
 /** The job that Kueue made a Workload for; undefined for one that nobody owns. */
-export function jobOfWorkload({ metadata: { ownerReferences = [] } }: KubeObject): GateView['job'] | undefined {
+export function jobOfWorkload({ metadata: { ownerReferences = [] } }: KubeObject): GatedJob | undefined {
   const owner = ownerReferences.find((o) => o.controller === true) ?? ownerReferences[0];
   if (owner === undefined) return undefined;
   const slash = owner.apiVersion.indexOf('/');
@@ -77,12 +89,12 @@ export function gateEnd({ createdAt, deadline }: Pick<GateView, 'createdAt' | 'd
 }
 
 /**
- * Takes our name off a job, of the very job and the very list that were read: others take theirs off at the same time, and a job of
- * the same name that comes later has a gate of its own. Undefined where our name is not there.
+ * Takes our name off a job or a Workload, of the very object and the very list that were read: others take theirs off at the same
+ * time, and a job of the same name that comes later has a gate of its own. Undefined where our name is not there.
  */
-export function ungatePatch(job: KubeObject, uid: string): GateOp[] | undefined {
-  const value = job.metadata.annotations?.[ADMISSION_GATED_BY];
-  if (value === undefined || job.metadata.uid !== uid || !isGated(job.metadata.annotations)) return undefined;
+export function ungatePatch({ metadata }: Pick<KubeObject, 'metadata'>, uid: string): GateOp[] | undefined {
+  const value = metadata.annotations?.[ADMISSION_GATED_BY];
+  if (value === undefined || metadata.uid !== uid || !isGated(metadata.annotations)) return undefined;
   const path = `/metadata/annotations/${ADMISSION_GATED_BY.replace('/', '~1')}`;
   const left = withoutOurs(value);
   return [
@@ -90,4 +102,47 @@ export function ungatePatch(job: KubeObject, uid: string): GateOp[] | undefined 
     { op: 'test', path, value },
     left === undefined ? { op: 'remove', path } : { op: 'replace', path, value: left },
   ];
+}
+
+/**
+ * How many Workloads Kueue makes of a job at least: one for each group of a LeaderWorkerSet (pkg/controller/jobs/leaderworkerset
+ * filterWorkloads), one of all others.
+ */
+export function workloadsOf(job: KubeObject | undefined): number {
+  return job?.kind === 'LeaderWorkerSet' ? (number(at(job, 'spec')['replicas']) ?? 1) : 1;
+}
+
+/** So long Kueue has to copy the list of a job, ms; it takes milliseconds while it lives, and what we write then is what it would. */
+export const COPY_MS = 2_000;
+
+/** What is next to let a gated Workload go. */
+export type Ungate =
+  | { on: 'job' | 'workload'; ops: GateOp[] }
+  /** Our name is off the job, and Kueue may be about to copy that: look again in so many ms. */
+  | { on: 'copy'; after: number };
+
+/**
+ * Where our name comes off next: first of the job, since Kueue would copy it from there again, and of the Workload where it stays on
+ * that alone. Kueue never copies the list of an elastic job or to a prebuilt Workload (pkg/controller/jobframework ensureOneWorkload
+ * returns before UpdateAdmissionGatedBy), and one without a job has no other. Undefined where nothing is left, or the job is another.
+ * @param job as read just now; undefined where the Workload has none
+ * @param offSince since when the job is known to be without our name, by the clock of `now`, ms
+ */
+export function nextUngate(
+  gate: GateView,
+  job: KubeObject | undefined,
+  offSince: number | undefined,
+  now: number,
+): Ungate | undefined {
+  if (gate.job !== undefined) {
+    if (job === undefined || job.metadata.uid !== gate.job.uid) return undefined;
+    const ops = ungatePatch(job, gate.job.uid);
+    if (ops !== undefined) return { on: 'job', ops };
+    const waited = offSince === undefined ? 0 : now - offSince;
+    // A clock that went back has waited long enough too.
+    if (waited >= 0 && waited < COPY_MS) return { on: 'copy', after: COPY_MS - waited };
+  }
+  const { uid, list } = gate;
+  const ops = ungatePatch({ metadata: { name: '', uid, annotations: { [ADMISSION_GATED_BY]: list } } }, uid);
+  return ops === undefined ? undefined : { on: 'workload', ops };
 }

@@ -48,7 +48,7 @@ const webhook: Grants = {
     // get: a Pod may come in before the reflector has seen its new namespace.
     rule('', ['namespaces'], ['get', ...READ]),
     rule('admissionregistration.k8s.io', ['mutatingwebhookconfigurations'], [...READ, 'patch'], [INSTALL.webhookConfiguration]),
-    // Watchdog: it may end a hold (status of our check) and nothing else of a Workload.
+    // Watchdog: it may end a hold (status of our check) and nothing else of a Workload; gates are in the role below that nobody has.
     rule(KUEUE, ['workloads', 'admissionchecks'], READ),
     rule(KUEUE, ['workloads/status'], ['patch']),
     events,
@@ -156,13 +156,17 @@ export function rbac(namespace: string): Manifest[] {
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'ClusterRole',
     metadata: { name: INSTALL.gatedJobsRole, labels: componentLabels('controller') },
-    rules: [...new Set(gated.map((k) => k.group))].map((group) =>
-      rule(
-        group,
-        gated.filter((k) => k.group === group).map((k) => k.plural),
-        ['get', 'patch'],
+    rules: [
+      ...[...new Set(gated.map((k) => k.group))].map((group) =>
+        rule(
+          group,
+          gated.filter((k) => k.group === group).map((k) => k.plural),
+          ['get', 'patch'],
+        ),
       ),
-    ),
+      // Kueue does not copy the list of every job to its Workload; the controller may do this anyway, the watchdog may not.
+      rule(KUEUE, ['workloads'], ['patch']),
+    ],
   };
   return [puller, pullSecrets, workloadPullers, gatedJobs, ...GRANTS.flatMap((grants) => accountObjects(grants, namespace))];
 }

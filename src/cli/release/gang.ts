@@ -3,7 +3,7 @@ import { at, string, stringMap } from '../../api/json.js';
 import { formatTime } from '../../api/duration.js';
 import { ADMISSION_GATED_BY, ANNOTATION } from '../../api/names.js';
 import type { KubeObject } from '../../api/object.js';
-import type { GateView } from '../../gangs/gates.js';
+import type { GatedJob } from '../../gangs/gates.js';
 import { isGated, jobOfWorkload } from '../../gangs/gates.js';
 import type { HoldView } from '../../gangs/hold.js';
 import { heldChecks, holdView } from '../../gangs/hold.js';
@@ -18,8 +18,10 @@ export interface ReleasableGang {
   namespace: string;
   /** Name of the Workload. */
   workload: string;
+  /** Its UID. */
+  uid: string;
   /** Absent for a Workload that nobody owns. */
-  job?: GateView['job'];
+  job?: GatedJob;
   heldBy: HeldBy;
   /** Why, for people. */
   why: string;
@@ -38,6 +40,7 @@ export function releasableGang(raw: RawWorkload, checks: ReadonlySet<string> | u
   return {
     namespace: metadata.namespace ?? '',
     workload: metadata.name,
+    uid: metadata.uid ?? '',
     ...(job === undefined ? {} : { job }),
     ...(view.reservedAt === undefined ? {} : { reservedAt: view.reservedAt }),
     ...holdOf(raw, view, checks ?? new Set(view.checks.map((c) => c.name))),

@@ -1,10 +1,10 @@
 import { formatTime } from '../../api/duration.js';
-import { ANNOTATION, CHECK_CONTROLLER } from '../../api/names.js';
+import { ADMISSION_GATED_BY, ANNOTATION, CHECK_CONTROLLER } from '../../api/names.js';
 import { at, string } from '../../api/json.js';
 import type { KubeObject } from '../../api/object.js';
 import { gatedKindOf } from '../../gangs/gated-kinds.js';
 import { ungatePatch } from '../../gangs/gates.js';
-import { KubeError, isForbidden, isNotFound } from '../../kube/errors.js';
+import { KubeError, isConflict, isForbidden, isInvalid, isNotFound } from '../../kube/errors.js';
 import type { KubePort } from '../../kube/port.js';
 import { RESOURCE } from '../../kube/resources.js';
 import type { Clock } from '../../observe/clock.js';
@@ -43,6 +43,8 @@ export interface ReleaseDeps {
 
 /** How often is looked while waiting, ms. */
 const LOOK_MS = 500;
+/** How often the list of gates of one Workload is read at most. */
+const LISTS_READ = 4;
 
 /** Lets gangs go with the rights of whoever asks; what was asked for and is not there is an error. */
 export async function releaseGangs(request: ReleaseRequest, deps: ReleaseDeps): Promise<Released[]> {
@@ -117,41 +119,71 @@ async function releaseOne(gang: ReleasableGang, { dryRun }: ReleaseRequest, deps
  * by the clock of whoever reserved, so that the watchdog ends the hold while the controller is dead.
  */
 async function letGo(gang: ReleasableGang, deps: ReleaseDeps): Promise<void> {
-  const { namespace, workload, reservedAt, heldBy } = gang;
+  const { namespace, workload, uid, reservedAt, heldBy } = gang;
   const annotations = {
     [ANNOTATION.prewarmHold]: '0s',
     ...(reservedAt === undefined ? {} : stampedAt(formatTime(reservedAt))),
   };
   // The gate first: it is what the person sees, and with one right of two at least that is done.
   if (heldBy === 'gate') await ungate(gang, deps);
-  const body = { metadata: { annotations } };
+  // A Workload of the same name that came meanwhile is another gang: the API server refuses a patch with another UID.
+  const body = { metadata: { uid, annotations } };
   await deps.client.patch(RESOURCE.workloads, { namespace, name: workload }, { type: 'merge', body });
 }
 
 const stampedAt = (time: string): Record<string, string> => ({ [ANNOTATION.holdDeadline]: time, [ANNOTATION.holdSince]: time });
 
-async function ungate({ namespace, job }: ReleasableGang, { client }: ReleaseDeps): Promise<void> {
-  const kind = job === undefined ? undefined : gatedKindOf(job);
-  if (job === undefined || kind === undefined)
-    throw new Error(
-      `its kind is not known; take ${CHECK_CONTROLLER} out of annotation kueue.x-k8s.io/admission-gated-by of the job`,
-    );
-  const name = { namespace, name: job.name };
-  const ops = ungatePatch(await client.get<KubeObject>(kind, name), job.uid);
-  if (ops !== undefined) await client.patch(kind, name, { type: 'json', ops });
+/** First off the job, from which Kueue would copy our name again, then off the Workload, to which it mostly copies that by itself. */
+async function ungate(gang: ReleasableGang, deps: ReleaseDeps): Promise<void> {
+  const { namespace, job } = gang;
+  if (job !== undefined) {
+    const kind = gatedKindOf(job);
+    if (kind === undefined)
+      throw new Error(`its kind is not known; take ${CHECK_CONTROLLER} out of annotation ${ADMISSION_GATED_BY} of the job`);
+    const name = { namespace, name: job.name };
+    const read = await deps.client.get<KubeObject>(kind, name);
+    if (read.metadata.uid !== job.uid) throw new Error('its job was deleted and made anew; its Workload goes by itself');
+    const ops = ungatePatch(read, job.uid);
+    if (ops !== undefined) await deps.client.patch(kind, name, { type: 'json', ops });
+  }
+  await ungateWorkload(gang, deps);
+}
+
+/** Kueue and others may change the list between our look and our write: then it is looked at again, a few times. */
+async function ungateWorkload({ namespace, workload, uid }: ReleasableGang, { client }: ReleaseDeps): Promise<void> {
+  for (let left = LISTS_READ; ; left -= 1) {
+    const ops = ungatePatch(await readWorkload({ namespace, workload }, client), uid);
+    if (ops === undefined) return;
+    try {
+      await client.patch(RESOURCE.workloads, { namespace, name: workload }, { type: 'json', ops });
+      return;
+    } catch (error) {
+      if (left <= 1 || !(isInvalid(error) || isConflict(error))) throw error;
+    }
+  }
+}
+
+/** By a list of one: the right to get Workloads is not asked for. */
+async function readWorkload(
+  { namespace, workload }: Pick<ReleasableGang, 'namespace' | 'workload'>,
+  client: ReleaseDeps['client'],
+): Promise<Pick<RawWorkload, 'metadata'>> {
+  for await (const page of client.list<RawWorkload>(RESOURCE.workloads, {
+    namespace,
+    fieldSelector: `metadata.name=${workload}`,
+  })) {
+    const found = page.find((w) => w.metadata.name === workload);
+    if (found !== undefined) return found;
+  }
+  return { metadata: { name: workload } };
 }
 
 function failureText({ namespace, workload, job, heldBy }: ReleasableGang, error: Error): string {
   if (!isForbidden(error)) return error.message;
-  const right =
-    heldBy === 'gate'
-      ? `get and patch ${job?.kind ?? 'job'} ${job?.name ?? ''} and to patch Workload ${workload}`
-      : `patch Workload ${workload}`;
-  const other =
-    job === undefined || heldBy === 'gate'
-      ? ''
-      : `; or, while the controller lives: kubectl annotate -n ${namespace} ${job.kind.toLowerCase()}/${job.name} ${ANNOTATION.prewarmHold}=0s --overwrite`;
-  return `you may not ${right}${other}`;
+  if (job === undefined) return `you may not patch Workload ${workload}`;
+  if (heldBy === 'gate') return `you may not get and patch ${job.kind} ${job.name} and patch Workload ${workload}`;
+  const other = `kubectl annotate -n ${namespace} ${job.kind.toLowerCase()}/${job.name} ${ANNOTATION.prewarmHold}=0s --overwrite`;
+  return `you may not patch Workload ${workload}; or, while the controller lives: ${other}`;
 }
 
 /** Looks until no hold is left on what was released, or time is up. */

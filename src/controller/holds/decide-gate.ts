@@ -7,14 +7,14 @@ import { LOOK_MS, neverHeld, pointlessBecause, progressMessage, warmAnswer } fro
 
 export interface GateSnapshot extends Pick<CheckSnapshot, 'optIn' | 'hasImages' | 'mode' | 'warmth'> {
   gate: GateView;
-  /** Epoch ms of the creation of the job; absent until it was read. */
-  jobCreatedAt?: number | undefined;
+  /** Epoch ms from which the gate counts: the creation of the job, or of a Workload that is older; absent until the job was read. */
+  countedFrom?: number | undefined;
   /** How long a gate lasts where nobody names a time, ms. */
   gatedMs: number;
 }
 
 export type GateDecision =
-  /** The job has to be read: its gate counts from its creation. */
+  /** The job has to be read: its gate counts from its creation on. */
   | { do: 'read' }
   /** Before anything else, so that the gate ends in time with the controller dead. */
   | { do: 'stamp'; deadline: number; message: string }
@@ -22,9 +22,19 @@ export type GateDecision =
   /** Look again in so many ms. */
   | { do: 'wait'; after: number };
 
+export type Removal = Extract<GateDecision, { do: 'remove' }>;
+
+/** Another Workload of the same job. */
+export interface Group {
+  /** What is decided of its gate; absent where it is not gated. */
+  decision?: GateDecision;
+  /** Too far back in its queue to be warmed now. */
+  far: boolean;
+}
+
 /** What becomes of our gate on a job (promise P5): it goes when waiting is over, useless, or not wanted. Total and pure. */
 export function decideGate(snapshot: GateSnapshot, now: number): GateDecision {
-  const { gate, warmth, optIn, gatedMs, jobCreatedAt } = snapshot;
+  const { gate, warmth, optIn, gatedMs, countedFrom } = snapshot;
   const ended = endOf(snapshot, now);
   if (ended !== undefined) return { do: 'remove', ...ended };
   const over = (why: string): GateDecision => ({
@@ -34,7 +44,7 @@ export function decideGate(snapshot: GateSnapshot, now: number): GateDecision {
   });
   const holdMs = optIn.holdMs ?? gatedMs;
   // Stamps have whole seconds.
-  const limit = jobCreatedAt === undefined ? undefined : Math.floor((jobCreatedAt + holdMs) / 1000) * 1000;
+  const limit = countedFrom === undefined ? undefined : Math.floor((countedFrom + holdMs) / 1000) * 1000;
   if (limit !== undefined && now >= limit) return over(`the gate of ${formatDuration(holdMs)} is over`);
   // What the watchdog would end, the controller ends too, whoever wrote the stamp.
   if (gate.deadline !== undefined && now >= gateEnd(gate, gatedMs))
@@ -59,4 +69,21 @@ function endOf(snapshot: GateSnapshot, now: number): { reason: ReleaseReason; me
   if (warm !== undefined) return { reason: 'WarmVerified', message: warm.message };
   const pointless = pointlessBecause({ delayedTopology: false, warmth }, progressMessage(warmth, now));
   return pointless === undefined ? undefined : { reason: 'Hopeless', message: pointless };
+}
+
+/** These are about the images of one gang; all other reasons hold for a job whatever its other Workloads say. */
+const OF_IMAGES: ReadonlySet<ReleaseReason> = new Set<ReleaseReason>(['WarmVerified', 'Hopeless']);
+
+/**
+ * By what the one gate of several groups goes; undefined while it waits for one of them. Kueue copies the list of a LeaderWorkerSet to
+ * the Workloads of all its groups, so the first that is warm would let the cold ones go too. Groups that are not warmed yet for their
+ * place in the queue are not waited for: they only get on once those before them are let go.
+ * @param wanted how many Workloads there are to be, with this one: those that Kueue has not made yet are waited for
+ */
+export function ofAllGroups(own: Removal, others: readonly Group[], wanted: number): Removal | undefined {
+  if (!OF_IMAGES.has(own.reason)) return own;
+  if (others.length + 1 < wanted) return undefined;
+  const decided = others.flatMap(({ decision, far }) => (decision === undefined || far ? [] : [decision]));
+  if (decided.some((d) => d.do !== 'remove')) return undefined;
+  return decided.find((d): d is Removal => d.do === 'remove' && d.reason === 'Hopeless') ?? own;
 }

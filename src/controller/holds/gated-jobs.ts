@@ -7,12 +7,14 @@ import type { HarbingerConfig } from '../../config/schema.js';
 import type { GatedKind } from '../../gangs/gated-kinds.js';
 import { gatedKindOf } from '../../gangs/gated-kinds.js';
 import type { GateView } from '../../gangs/gates.js';
-import { ungatePatch } from '../../gangs/gates.js';
+import { COPY_MS, nextUngate, workloadsOf } from '../../gangs/gates.js';
+import { gangIndex } from '../../gangs/identity.js';
 import { templateFacts } from '../../gangs/pod-templates.js';
 import { isConflict, isForbidden, isInvalid, isNotFound, isUnserved } from '../../kube/errors.js';
 import type { EventRecorder } from '../../kube/events.js';
 import type { KubePort, PatchOp } from '../../kube/port.js';
-import { apiVersionOf } from '../../kube/resources.js';
+import type { Resource } from '../../kube/resources.js';
+import { RESOURCE, apiVersionOf } from '../../kube/resources.js';
 import type { Result } from '../../kube/work-queue.js';
 import type { Clock } from '../../observe/clock.js';
 import type { Log } from '../../observe/log.js';
@@ -20,8 +22,9 @@ import type { Actuator } from '../actions.js';
 import type { Caches } from '../caches.js';
 import type { WorkloadView } from '../gangs/sources/kueue.js';
 import type { GangViews } from '../gangs/views.js';
-import type { GateDecision } from './decide-gate.js';
-import { decideGate } from './decide-gate.js';
+import type { GateDecision, Group, Removal } from './decide-gate.js';
+import { decideGate, ofAllGroups } from './decide-gate.js';
+import { LOOK_MS } from './decide.js';
 import type { GangWarmth } from './gang-warmth.js';
 import type { HoldCounts } from './hold-counts.js';
 
@@ -40,6 +43,16 @@ export interface GatedJobsOptions {
 
 type Gated = WorkloadView & { gate: GateView };
 
+/** A gate that is on its way off: once let go a gang is not held again because a node went cold meanwhile. */
+interface Going {
+  uid: string;
+  decision: Removal;
+  /** Since when the job is known to be without our name, epoch ms. */
+  since: number;
+  /** Whether it was counted and told; after a restart it may be once more. */
+  told: boolean;
+}
+
 /** A write that met a newer object is tried again after this time if no event came, ms. */
 const RETRY_MS = 1_000;
 /** A gate that cannot be taken off is tried again after this time, ms: rights are given without a word to us. */
@@ -48,11 +61,12 @@ const REFUSED_MS = 30_000;
 /** Nothing went wrong for the owner of a job whose gate goes for these reasons. */
 const QUIET: ReadonlySet<ReleaseReason> = new Set<ReleaseReason>(['WarmVerified', 'SwitchedOff']);
 
-/** Takes our gate off jobs that wait for their images without quota. Key: that of the Workload. */
+/** Takes our gate off gangs that wait for their images without quota. Key: that of the Workload. */
 export class GatedJobsReconciler {
   readonly #options: GatedJobsOptions;
-  /** Jobs of Workloads by key: UID and creation (epoch ms), which never change. */
-  readonly #created = new Map<string, { uid: string; at: number }>();
+  /** From when the gates of Workloads count, by key: UID of the job and epoch ms, which never change. */
+  readonly #counted = new Map<string, { uid: string; from: number }>();
+  readonly #going = new Map<string, Going>();
   /** What was said last of gates that stay, by key: told once and not at each look. */
   readonly #told = new Map<string, string>();
 
@@ -64,17 +78,18 @@ export class GatedJobsReconciler {
     const workload = this.#options.caches.workloads.get(key);
     if (workload === undefined || !isGated(workload)) {
       this.#told.delete(key);
-      this.#created.delete(key);
+      this.#counted.delete(key);
+      this.#going.delete(key);
       return {};
     }
-    const { gate } = workload;
-    const kind = gatedKindOf(gate.job);
-    const why = this.#problem(gate, kind);
-    if (why !== undefined || kind === undefined) return this.#stays(workload, why ?? '');
+    const { job } = workload.gate;
+    const kind = job === undefined ? undefined : gatedKindOf(job);
+    const why = this.#problem(workload.gate, kind);
+    if (why !== undefined) return this.#stays(workload, why);
     try {
       return await this.#step(workload, kind);
     } catch (error) {
-      if (isUnserved(error))
+      if (kind !== undefined && isUnserved(error))
         return this.#stays(workload, `the API server does not serve ${kind.plural} of ${apiVersionOf(kind)}`);
       // The job is gone, and its Workload goes too.
       if (isNotFound(error)) return { after: REFUSED_MS };
@@ -91,11 +106,14 @@ export class GatedJobsReconciler {
   /** Why nobody takes the gate off, undefined where we do. */
   #problem({ job }: GateView, kind: GatedKind | undefined): string | undefined {
     if (this.#options.config().holds.gatedJobs === 'Off') return `holds.gatedJobs is Off in Harbinger's configuration`;
-    return kind === undefined ? `Harbinger does not know kind ${job.kind} of ${job.apiGroup}/${job.version}` : undefined;
+    if (job === undefined || kind !== undefined) return undefined;
+    return `Harbinger does not know kind ${job.kind} of ${job.apiGroup}/${job.version}`;
   }
 
-  async #step(workload: Gated, kind: GatedKind): Promise<Result> {
-    const decision = decideGate(this.#snapshot(workload), this.#options.clock.now());
+  async #step(workload: Gated, kind: GatedKind | undefined): Promise<Result> {
+    const going = this.#goingOf(workload);
+    if (going !== undefined) return this.#remove(workload, kind, going.decision);
+    const decision = this.#decide(workload, this.#countedFrom(workload));
     switch (decision.do) {
       case 'wait':
         return { after: decision.after };
@@ -110,24 +128,41 @@ export class GatedJobsReconciler {
     }
   }
 
-  #snapshot({ gang, gate }: Gated): Parameters<typeof decideGate>[0] {
-    const { views, warmth, config } = this.#options;
-    const { mode, holds } = config();
-    const created = this.#created.get(gang.key);
-    return {
-      gate,
-      mode,
-      optIn: views.optInOf(gang),
-      hasImages: gang.podSets.some((p) => templateFacts(p.template).images.length > 0),
-      warmth: warmth.of(gang),
-      jobCreatedAt: created?.uid === gate.job.uid ? created.at : undefined,
-      gatedMs: holds.gatedSeconds * 1000,
-    };
+  #goingOf({ gang }: Gated): Going | undefined {
+    const going = this.#going.get(gang.key);
+    return going?.uid === gang.uid ? going : undefined;
   }
 
-  async #read({ gang, gate }: Gated, kind: GatedKind): Promise<KubeObject> {
-    const job = await this.#options.client.get<KubeObject>(kind, { namespace: gang.namespace, name: gate.job.name });
-    this.#created.set(gang.key, { uid: gate.job.uid, at: time(job.metadata.creationTimestamp) ?? gate.createdAt });
+  #decide({ gang, gate }: Gated, countedFrom: number | undefined): GateDecision {
+    const { views, warmth, config, clock } = this.#options;
+    const { mode, holds } = config();
+    return decideGate(
+      {
+        gate,
+        mode,
+        optIn: views.optInOf(gang),
+        hasImages: gang.podSets.some((p) => templateFacts(p.template).images.length > 0),
+        warmth: warmth.of(gang),
+        countedFrom,
+        gatedMs: holds.gatedSeconds * 1000,
+      },
+      clock.now(),
+    );
+  }
+
+  #countedFrom({ gang, gate }: Gated): number | undefined {
+    if (gate.job === undefined) return gate.createdAt;
+    const counted = this.#counted.get(gang.key);
+    return counted?.uid === gate.job.uid ? counted.from : undefined;
+  }
+
+  /** A prebuilt Workload may be older than its job: its gate has stood since then, and its end must not move when the job comes. */
+  async #read({ gang, gate }: Gated, kind: GatedKind | undefined): Promise<KubeObject | undefined> {
+    if (kind === undefined || gate.job === undefined) return undefined;
+    const { name, uid } = gate.job;
+    const job = await this.#options.client.get<KubeObject>(kind, { namespace: gang.namespace, name });
+    const from = Math.min(time(job.metadata.creationTimestamp) ?? gate.createdAt, gate.createdAt);
+    this.#counted.set(gang.key, { uid, from });
     return job;
   }
 
@@ -143,36 +178,74 @@ export class GatedJobsReconciler {
     this.#event(workload, { type: 'Normal', reason: 'Gated', note: message });
   }
 
-  /** Of jobs that have taken our name off themselves nothing is left to do; Kueue copies their list in a moment. */
-  async #remove(workload: Gated, kind: GatedKind, { reason, message }: Extract<GateDecision, { do: 'remove' }>): Promise<Result> {
-    const { gang, gate } = workload;
-    const { actuator, counts, log } = this.#options;
-    const ops = ungatePatch(await this.#read(workload, kind), gate.job.uid);
-    if (ops === undefined) return { after: REFUSED_MS };
-    await actuator.perform({ type: 'remove-gate', resource: kind, job: { namespace: gang.namespace, name: gate.job.name }, ops });
+  async #remove(workload: Gated, kind: GatedKind | undefined, own: Removal): Promise<Result> {
+    const job = await this.#read(workload, kind);
+    const going = this.#goingOf(workload);
+    const decision = going?.decision ?? ofAllGroups(own, this.#groups(workload), workloadsOf(job));
+    if (decision === undefined) return { after: LOOK_MS };
+    const next = nextUngate(workload.gate, job, going?.since, this.#options.clock.now());
+    // The job is another one of that name; the Workload goes with its own.
+    if (next === undefined) return { after: REFUSED_MS };
+    if (next.on === 'copy') {
+      if (going === undefined) this.#goes(workload, decision, false);
+      return { after: next.after };
+    }
+    const target = next.on === 'job' && kind !== undefined ? kind : RESOURCE.workloads;
+    await this.#write(workload, target, next.ops);
+    if (going?.told !== true) this.#tell(workload, decision);
+    this.#goes(workload, decision, true);
+    return { after: COPY_MS };
+  }
+
+  async #write({ gang, gate }: Gated, resource: Resource, ops: readonly PatchOp[]): Promise<void> {
+    const name = resource === RESOURCE.workloads ? gang.name : (gate.job?.name ?? gang.name);
+    const target = { namespace: gang.namespace, name };
+    await this.#options.actuator.perform({ type: 'remove-gate', resource, job: target, ops });
+  }
+
+  /** The other Workloads of the same job, with what is decided of those that are gated. */
+  #groups({ key, gang, gate: { job } }: Gated): Group[] {
+    if (job === undefined) return [];
+    const { caches, warmth } = this.#options;
+    const ofJob = caches.workloads.byIndex('owner', gangIndex(gang.namespace, job.uid));
+    return ofJob
+      .filter((w) => w.key !== key)
+      .map((w) =>
+        isGated(w)
+          ? { decision: this.#decide(w, this.#countedFrom(w)), far: warmth.of(w.gang)?.reason === 'QueuePosition' }
+          : { far: false },
+      );
+  }
+
+  #goes({ gang }: Gated, decision: Removal, told: boolean): void {
+    this.#going.set(gang.key, { uid: gang.uid, decision, since: this.#options.clock.now(), told });
+  }
+
+  #tell(workload: Gated, { reason, message }: Removal): void {
+    const { counts, log } = this.#options;
     counts.ended('Gate', reason);
-    log.info({ gang: gang.key, reason, message }, 'the gate of a job is off');
+    log.info({ gang: workload.key, reason, message }, 'the gate of a job is off');
     this.#event(workload, { type: QUIET.has(reason) ? 'Normal' : 'Warning', reason: `Ungated${reason}`, note: message });
-    return {};
   }
 
   /** Says once why a gate stays, where the owner of the job looks: nobody else is going to end it. */
   #stays(workload: Gated, why: string): Result {
-    const { kind, name } = workload.gate.job;
+    const { kind, name } = workload.gate.job ?? workload.gang.ref;
     if (this.#told.get(workload.key) !== why) {
       this.#told.set(workload.key, why);
-      const note = `${CHECK_CONTROLLER} stands in annotation ${ADMISSION_GATED_BY} and stays: ${why}. Kueue does not look at ${kind} ${name} before the name is off; take it off with kubectl annotate, or kubectl harbinger release`;
+      const note = `${CHECK_CONTROLLER} stands in annotation ${ADMISSION_GATED_BY} and stays: ${why}. Kueue does not look at ${kind} ${name} before the name is off; take it off with kubectl harbinger release, or kubectl annotate`;
       this.#options.log.warn({ gang: workload.key, why }, 'a gated job is not let go');
       this.#event(workload, { type: 'Warning', reason: 'GateStays', note });
     }
     return { after: REFUSED_MS };
   }
 
-  #event({ gang, gate }: Gated, event: { type: 'Normal' | 'Warning'; reason: string; note: string }): void {
-    const kind = gatedKindOf(gate.job);
-    const apiVersion = kind === undefined ? gang.refApiVersion : apiVersionOf(kind);
-    const { namespace } = gang;
-    const regarding = { apiVersion, kind: gate.job.kind, namespace, name: gate.job.name, uid: gate.job.uid };
+  /** On the job; on the Workload where it has none. */
+  #event({ gang, gate: { job } }: Gated, event: { type: 'Normal' | 'Warning'; reason: string; note: string }): void {
+    const known = job === undefined ? undefined : gatedKindOf(job);
+    const apiVersion = known === undefined ? gang.refApiVersion : apiVersionOf(known);
+    const { kind, name, uid } = job ?? gang.ref;
+    const regarding = { apiVersion, kind, namespace: gang.namespace, name, uid };
     this.#options.events.event({ regarding, action: 'Hold', ...event });
   }
 }

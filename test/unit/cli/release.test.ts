@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { applyPatch } from 'rfc6902';
 import type { GangName, RawWorkload } from '../../../src/cli/release/gang.js';
 import { means, parseGangName, releasableGang } from '../../../src/cli/release/gang.js';
 import type { Released } from '../../../src/cli/release/release.js';
@@ -17,6 +18,7 @@ const workload = (name: string, status: object, annotations: Record<string, stri
   metadata: {
     name: `job-${name}-1a2b3`,
     namespace: 'team',
+    uid: `uid-of-${name}`,
     annotations,
     ownerReferences: [
       { apiVersion: kind === 'Job' ? 'batch/v1' : 'kubeflow.org/v1', kind, name, uid: `uid-${name}`, controller: true },
@@ -86,28 +88,58 @@ interface Patched {
   body: unknown;
 }
 
-/** A cluster of these Workloads that takes patches; `denied` names kinds that may not be patched, or listed. */
-function cluster(workloads: RawWorkload[], denied: string[] = []) {
+interface Cluster {
+  /** Kinds that may not be patched, or listed. */
+  denied?: string[];
+  /** The list of gates of all jobs; absent: none. */
+  gates?: string;
+  /** Done before the first patch of a Workload arrives. */
+  meanwhile?: (workloads: RawWorkload[]) => void;
+  /** Kueue copies the list of a job to its Workload. */
+  copies?: boolean;
+}
+
+/** A cluster of these Workloads that takes patches and tests what they ask it to. */
+function cluster(
+  workloads: RawWorkload[],
+  { denied = [], gates = `example.com/x,${OURS}`, meanwhile, copies = true }: Cluster = {},
+) {
   const patched: Patched[] = [];
   const refuse = (what: string): void => {
     if (denied.includes(what)) throw new KubeError(`${what} is forbidden`, { status: 403, reason: 'Forbidden' });
   };
+  const jobs = new Map<string, RawWorkload>();
+  const jobOf = (name: string): RawWorkload => {
+    const metadata = { name, uid: `uid-${name}`, annotations: { [GATES]: gates } };
+    const job = jobs.get(name) ?? { apiVersion: 'batch/v1', kind: 'Job', metadata };
+    jobs.set(name, job);
+    return job;
+  };
+  const workloadOf = (name: string): RawWorkload | undefined => workloads.find((w) => w.metadata.name === name);
+  let pendingChange = meanwhile;
   const client = {
     async *list(resource: Resource) {
       await Promise.resolve();
       refuse(`list ${resource.kind}`);
       const check = { metadata: { name: 'images' }, spec: { controllerName: OURS } };
-      yield (resource.kind === 'Workload' ? workloads : [check]) as RawWorkload[];
+      yield structuredClone(resource.kind === 'Workload' ? workloads : [check]) as RawWorkload[];
     },
     get: (resource: Resource, { name }: { name: string }) =>
-      Promise.resolve(
-        resource.kind === 'Workload'
-          ? workloads.find((w) => w.metadata.name === name)
-          : { metadata: { name, uid: `uid-${name}`, annotations: { [GATES]: `example.com/x,${OURS}` } } },
-      ),
+      Promise.resolve(structuredClone(resource.kind === 'Workload' ? workloadOf(name) : jobOf(name))),
     patch: (resource: Resource, { name }: { name: string }, patch: { body?: unknown; ops?: readonly PatchOp[] }) => {
       refuse(`patch ${resource.kind}`);
+      if (resource.kind === 'Workload') {
+        pendingChange?.(workloads);
+        pendingChange = undefined;
+      }
+      const object = resource.kind === 'Workload' ? workloadOf(name) : jobOf(name);
+      const ops = (patch.ops ?? []) as Parameters<typeof applyPatch>[1];
+      if (applyPatch(structuredClone(object), ops).some((e) => e !== null))
+        throw new KubeError('the test failed', { status: 422, reason: 'Invalid' });
+      applyPatch(object, ops);
       patched.push({ kind: resource.kind, name, body: patch.body ?? patch.ops });
+      const workload = workloadOf(`job-${name}-1a2b3`);
+      if (copies && workload !== undefined) workload.metadata.annotations = { ...object?.metadata.annotations };
       return Promise.resolve({});
     },
   } as unknown as Pick<KubePort, 'get' | 'list' | 'patch'>;
@@ -136,6 +168,7 @@ describe('letting gangs go', () => {
         name: 'job-a-1a2b3',
         body: {
           metadata: {
+            uid: 'uid-of-a',
             annotations: {
               'harbinger.dev/prewarm-hold': '0s',
               'harbinger.dev/hold-deadline': '2026-01-01T00:00:00Z',
@@ -152,6 +185,59 @@ describe('letting gangs go', () => {
     expect((await release(named('a')))[0]?.result).toBe('released');
     expect(patched.map((p) => p.kind)).toEqual(['Job', 'Workload']);
     expect(patched[0]?.body).toContainEqual(expect.objectContaining({ op: 'replace', value: 'example.com/x' }));
+  });
+  test.each([
+    ['an elastic job, whose list nobody copies: off its Workload too', { gates: OURS }, ['Job', 'Workload', 'Workload']],
+    ['a job that never had our name: off its Workload', { gates: 'example.com/x' }, ['Workload', 'Workload']],
+  ])('%s', async (_title, { gates }, kinds) => {
+    const gang = workload('a', {}, { [GATES]: `example.com/y,${OURS}` });
+    const { release, patched } = cluster([gang], { gates, copies: false });
+    expect((await release(named('a')))[0]?.result).toBe('released');
+    expect(patched.map((p) => p.kind)).toEqual(kinds);
+    expect(gang.metadata.annotations?.[GATES]).toBe('example.com/y');
+  });
+  test('a gated Workload that nobody owns: our name comes off it', async () => {
+    const gang = workload('a', {}, { [GATES]: OURS });
+    gang.metadata.ownerReferences = [];
+    const { release, patched } = cluster([gang]);
+    expect(await release(named('job-a-1a2b3'))).toMatchObject([{ result: 'released', gang: 'Workload/job-a-1a2b3' }]);
+    expect(patched.map((p) => p.kind)).toEqual(['Workload', 'Workload']);
+    expect(gang.metadata.annotations).toEqual({});
+  });
+  test('a list that others change meanwhile is read again, and theirs does not come back', async () => {
+    const gang = workload('a', {}, { [GATES]: `example.com/y,${OURS},example.com/z` });
+    const { release } = cluster([gang], {
+      gates: OURS,
+      copies: false,
+      meanwhile: () => void (gang.metadata.annotations = { [GATES]: `${OURS},example.com/z` }),
+    });
+    expect((await release(named('a')))[0]?.result).toBe('released');
+    expect(gang.metadata.annotations?.[GATES]).toBe('example.com/z');
+  });
+  test('a Workload that was made anew meanwhile keeps its gate', async () => {
+    const gang = workload('a', {}, { [GATES]: OURS });
+    const { release } = cluster([gang], {
+      gates: OURS,
+      copies: false,
+      meanwhile: () => void (gang.metadata.uid = 'later'),
+    });
+    await release(named('a'));
+    expect(gang.metadata.annotations?.[GATES]).toBe(OURS);
+  });
+  test('a job that was made anew meanwhile keeps its gate', async () => {
+    const gang = workload('a', {}, { [GATES]: OURS });
+    gang.metadata.ownerReferences = [{ apiVersion: 'batch/v1', kind: 'Job', name: 'a', uid: 'older', controller: true }];
+    const { release, patched } = cluster([gang]);
+    expect(await release(named('a'))).toMatchObject([
+      { result: 'failed', message: 'its job was deleted and made anew; its Workload goes by itself' },
+    ]);
+    expect(patched).toEqual([]);
+  });
+  test('without the right to patch the job: which rights', async () => {
+    const { release } = cluster([workload('a', {}, { [GATES]: OURS })], { denied: ['patch Job'] });
+    expect(await release(named('a'))).toMatchObject([
+      { result: 'failed', message: 'you may not get and patch Job a and patch Workload job-a-1a2b3' },
+    ]);
   });
   test('all: those that are held, and only these', async () => {
     const { release } = cluster([
@@ -171,7 +257,7 @@ describe('letting gangs go', () => {
   test('one that is not there is an error that names it', () =>
     expect(cluster([]).release({ names: [{ kind: 'job', name: 'x' }] })).rejects.toThrow('no gang job/x in namespace team'));
   test('without the right to patch: which one, and the other way', async () => {
-    const { release } = cluster([workload('a', heldStatus)], ['patch Workload']);
+    const { release } = cluster([workload('a', heldStatus)], { denied: ['patch Workload'] });
     expect(await release(named('a'))).toMatchObject([
       {
         result: 'failed',
@@ -182,11 +268,11 @@ describe('letting gangs go', () => {
     ]);
   });
   test('without the right to list', () =>
-    expect(cluster([], ['list Workload']).release({ all: true })).rejects.toThrow(
+    expect(cluster([], { denied: ['list Workload'] }).release({ all: true })).rejects.toThrow(
       'you may not list Workloads in namespace team',
     ));
   test('without the right to read checks: it is told', async () => {
-    const { release, notes } = cluster([workload('a', heldStatus)], ['list AdmissionCheck']);
+    const { release, notes } = cluster([workload('a', heldStatus)], { denied: ['list AdmissionCheck'] });
     expect((await release(named('a')))[0]?.result).toBe('released');
     expect(notes).toEqual([expect.stringContaining('every open check counts')]);
   });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { gpusOf } from '../../../src/controller/holds/held-gpus.js';
-import type { GateSnapshot } from '../../../src/controller/holds/decide-gate.js';
-import { decideGate } from '../../../src/controller/holds/decide-gate.js';
+import type { GateSnapshot, Group, Removal } from '../../../src/controller/holds/decide-gate.js';
+import { decideGate, ofAllGroups } from '../../../src/controller/holds/decide-gate.js';
 import type { Warmth } from '../../../src/controller/holds/decide.js';
 import { Flaps, hasLost } from '../../../src/controller/holds/flaps.js';
 import { isHeldByUs } from '../../../src/controller/holds/hold-counts.js';
@@ -20,6 +20,8 @@ const cold: Warmth = {
 
 const snapshot = (change: Partial<GateSnapshot> = {}): GateSnapshot => ({
   gate: {
+    uid: 'w',
+    list: 'harbinger.dev/image-prewarm',
     job: { apiGroup: 'batch', version: 'v1', kind: 'Job', name: 'train', uid: 'u' },
     createdAt: T0 + 1_000,
     deadline: T0 + 10 * MINUTE,
@@ -28,7 +30,7 @@ const snapshot = (change: Partial<GateSnapshot> = {}): GateSnapshot => ({
   hasImages: true,
   mode: 'On',
   warmth: cold,
-  jobCreatedAt: T0,
+  countedFrom: T0,
   gatedMs: 10 * MINUTE,
   ...change,
 });
@@ -38,12 +40,7 @@ describe('our gate on a job', () => {
   const rows: [string, Partial<GateSnapshot>, number, object][] = [
     ['stays while nodes are cold', {}, T0, { do: 'wait', after: 30_000 }],
     ['is looked at no later than at its end', {}, T0 + 10 * MINUTE - 1_000, { do: 'wait', after: 1_000 }],
-    [
-      'counts from the creation of the job, which is read first',
-      { jobCreatedAt: undefined, gate: unstamped },
-      T0,
-      { do: 'read' },
-    ],
+    ['counts from the creation of the job, which is read first', { countedFrom: undefined, gate: unstamped }, T0, { do: 'read' }],
     ['is stamped before anything else', { gate: unstamped }, T0, { do: 'stamp', deadline: T0 + 10 * MINUTE }],
     [
       'is stamped anew when the job asks for another time',
@@ -84,6 +81,37 @@ describe('our gate on a job', () => {
     expect(decideGate(snapshot(), T0 + 10 * MINUTE)).toMatchObject({
       message: 'timed out, queued with cold nodes: the gate of 10m is over with 2/3 nodes warm, about 10 s',
     }));
+});
+
+describe('the one gate of several groups', () => {
+  const removal = (reason: Removal['reason']): Removal => ({ do: 'remove', reason, message: reason });
+  const warm: Group = { decision: removal('WarmVerified'), far: false };
+  const waits: Group = { decision: { do: 'wait', after: 1 }, far: false };
+  const unstampedYet: Group = { decision: { do: 'read' }, far: false };
+  const far: Group = { ...waits, far: true };
+  const free: Group = { far: false };
+  const rows: [string, Removal['reason'], Group[], number, string | undefined][] = [
+    ['goes at once where there is one group', 'WarmVerified', [], 1, 'WarmVerified'],
+    ['goes when all are warm', 'WarmVerified', [warm, warm], 3, 'WarmVerified'],
+    ['waits for a cold one', 'WarmVerified', [warm, waits], 3, undefined],
+    ['waits for one that nobody has looked at yet', 'WarmVerified', [unstampedYet], 2, undefined],
+    ['waits for one that Kueue has not made yet', 'WarmVerified', [warm], 3, undefined],
+    ['waits for a cold one where another cannot become warm', 'Hopeless', [warm, waits], 3, undefined],
+    [
+      'says so where one cannot become warm',
+      'WarmVerified',
+      [warm, { decision: removal('Hopeless'), far: false }],
+      3,
+      'Hopeless',
+    ],
+    ['does not wait for one that is too far back to be warmed', 'WarmVerified', [warm, far], 3, 'WarmVerified'],
+    ['does not wait for one that is not gated', 'WarmVerified', [free], 2, 'WarmVerified'],
+    ['goes when its time is over, whoever is cold', 'DeadlineExceeded', [waits], 3, 'DeadlineExceeded'],
+    ['goes without an opt-in, whoever is cold', 'OptedOut', [waits], 3, 'OptedOut'],
+  ];
+  test.each(rows)('%s', (...[, own, others, wanted, reason]) =>
+    expect(ofAllGroups(removal(own), others, wanted)?.reason).toBe(reason),
+  );
 });
 
 describe('checks whose nodes come and go', () => {

@@ -63,7 +63,7 @@ function ground(situation: Situation) {
   const asked: Resource[] = [];
   const options = {
     caches: {
-      workloads: { get: () => workload(now) },
+      workloads: { get: () => workload(now), byIndex: () => [workload(now)] },
       ownChecks: () => [{ name: 'images', controllerName: 'x', conditions: [] }],
       checkConfigs: { get: () => undefined },
     },

@@ -1,6 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import { applyPatch } from 'rfc6902';
-import { gateEnd, gateView, isGated, ungatePatch, withoutOurs } from '../../../src/gangs/gates.js';
+import {
+  COPY_MS,
+  gateEnd,
+  gateView,
+  isGated,
+  nextUngate,
+  ungatePatch,
+  withoutOurs,
+  workloadsOf,
+} from '../../../src/gangs/gates.js';
 import { gatedKindOf } from '../../../src/gangs/gated-kinds.js';
 import { JOB_KINDS } from '../../../src/gangs/kinds.js';
 import { MAX_HOLD_MS } from '../../../src/gangs/hold.js';
@@ -15,6 +24,7 @@ const workload = (gates: string | undefined, change: Record<string, unknown> = {
   metadata: {
     name: 'w',
     namespace: 'n',
+    uid: 'w-uid',
     creationTimestamp: '2026-01-01T00:00:00Z',
     annotations: { ...(gates === undefined ? {} : { [GATES]: gates }), ...more },
     ownerReferences: [{ apiVersion: 'jobset.x-k8s.io/v1alpha2', kind: 'JobSet', name: 'train', uid: 'u', controller: true }],
@@ -39,10 +49,18 @@ describe('a gate', () => {
   test('names the job, whatever kind it is of, and its stamp', () => {
     const stamp = { 'harbinger.dev/gate-deadline': '2026-01-01T00:10:00Z' };
     expect(gateView(workload(OURS, {}, stamp))).toEqual({
+      uid: 'w-uid',
+      list: OURS,
       job: { apiGroup: 'jobset.x-k8s.io', version: 'v1alpha2', kind: 'JobSet', name: 'train', uid: 'u' },
       createdAt: T0,
       deadline: T0 + 600_000,
     });
+  });
+
+  test('is seen on a Workload that nobody owns', () => {
+    const { metadata, ...rest } = workload(OURS);
+    const { ownerReferences: _none, ...alone } = metadata;
+    expect(gateView({ ...rest, metadata: alone })).toEqual({ uid: 'w-uid', list: OURS, createdAt: T0 });
   });
 
   test.each(['QuotaReserved', 'Finished'])('says nothing any more of a Workload that is %s', (type) => {
@@ -105,5 +123,52 @@ describe('taking our name off', () => {
     const job = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'j', uid: 'u', annotations: { [GATES]: OURS } } };
     expect(ungatePatch(job, 'older')).toBeUndefined();
     expect(ungatePatch({ ...job, metadata: { name: 'j', uid: 'u' } }, 'u')).toBeUndefined();
+  });
+});
+
+describe('where our name comes off next', () => {
+  const owner = { apiGroup: 'batch', version: 'v1', kind: 'Job', name: 'j', uid: 'u' };
+  const gate = { uid: 'w-uid', list: `a.example/x,${OURS}`, job: owner, createdAt: T0 };
+  const { job: _owner, ...alone } = gate;
+  const job = (annotations: Record<string, string>, uid = 'u') => ({
+    ...{ apiVersion: 'batch/v1', kind: 'Job' },
+    metadata: { name: 'j', uid, annotations },
+  });
+  const bare = job({});
+  const on = (which: 'job' | 'workload', uid: string, value: string, left: string) => ({
+    on: which,
+    ops: [
+      { op: 'test', path: '/metadata/uid', value: uid },
+      { op: 'test', path: expect.stringContaining('admission-gated-by'), value },
+      { op: 'replace', path: expect.anything(), value: left },
+    ],
+  });
+  const ofWorkload = on('workload', 'w-uid', gate.list, 'a.example/x');
+  const rows: [string, Parameters<typeof nextUngate>, unknown][] = [
+    [
+      'the job, while it stands there, however long it is known',
+      [gate, job({ [GATES]: `${OURS},b.example/y` }), T0, T0 + COPY_MS],
+      on('job', 'u', `${OURS},b.example/y`, 'b.example/y'),
+    ],
+    [
+      'nowhere at first sight of a job without it: Kueue may copy that',
+      [gate, bare, undefined, T0],
+      { on: 'copy', after: COPY_MS },
+    ],
+    ['nowhere before Kueue had time to', [gate, bare, T0, T0 + 500], { on: 'copy', after: COPY_MS - 500 }],
+    ['the Workload, if Kueue does not: an elastic job, a prebuilt Workload', [gate, bare, T0, T0 + COPY_MS], ofWorkload],
+    ['the Workload, where the clock went back', [gate, bare, T0, T0 - 1], ofWorkload],
+    ['the Workload at once, where it has no job', [alone, undefined, undefined, T0], ofWorkload],
+    ['nowhere for another job of that name', [gate, job({ [GATES]: OURS }, 'later'), T0, T0 + COPY_MS], undefined],
+    ['nowhere for a job that was not read', [gate, undefined, T0, T0 + COPY_MS], undefined],
+    ['nowhere where it is on no list', [{ ...alone, list: 'a.example/x' }, undefined, undefined, T0], undefined],
+  ];
+  test.each(rows)('%s', (_title, args, expected) => expect(nextUngate(...args)).toEqual(expected));
+
+  test('of a set is counted by its groups', () => {
+    const set = { apiVersion: 'leaderworkerset.x-k8s.io/v1', kind: 'LeaderWorkerSet', metadata: { name: 's' } };
+    expect([set, { ...set, spec: { replicas: 8 } }, { ...bare, spec: { replicas: 8 } }, undefined].map(workloadsOf)).toEqual([
+      1, 8, 1, 1,
+    ]);
   });
 });

@@ -46,6 +46,16 @@ describe('RBAC', () => {
     expect(bound).not.toContain(INSTALL.workloadPullersRole);
   });
 
+  test('patches jobs and Workloads, of which the watchdog writes the status only, by a role that is bound to nobody', () => {
+    const role = of('ClusterRole').find((o) => o['metadata'].name === INSTALL.gatedJobsRole);
+    const workloads = role?.['rules'].filter((r: Rule) => r.resources.includes('workloads'));
+    expect(workloads).toEqual([{ apiGroups: ['kueue.x-k8s.io'], resources: ['workloads'], verbs: ['patch'] }]);
+    const bound = [...of('ClusterRoleBinding'), ...of('RoleBinding')].map((o) => o['roleRef'].name as string);
+    expect(bound).not.toContain(INSTALL.gatedJobsRole);
+    const patches = rules.filter(([, r]) => r.resources.includes('workloads') && r.verbs.includes('patch'));
+    expect(patches.map(([account]) => account)).toEqual([INSTALL.controller]);
+  });
+
   test('creates DaemonSets in the namespace of the installation only', () => {
     const writes = rules.filter(([, r]) => r.resources.includes('daemonsets') && r.verbs.includes('create'));
     expect(writes.map(([, , where]) => where)).toEqual(['own']);

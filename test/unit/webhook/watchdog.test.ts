@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Json } from '../../../src/api/json.js';
-import type { Page, PageOptions, WatchOptions } from '../../../src/kube/client.js';
+import type { Page, PageOptions, WatchEvent, WatchOptions } from '../../../src/kube/client.js';
+import { COPY_MS } from '../../../src/gangs/gates.js';
 import { KubeError } from '../../../src/kube/errors.js';
 import type { RawObject } from '../../../src/kube/reflector.js';
 import type { Resource } from '../../../src/kube/resources.js';
@@ -43,6 +44,7 @@ const WORKLOAD: RawObject & Json = {
   metadata: {
     name: 'w',
     namespace: 'team',
+    uid: 'w-uid',
     resourceVersion: '7',
     creationTimestamp: '2026-01-01T00:00:00Z',
     ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'train', uid: 'u', controller: true }],
@@ -58,6 +60,7 @@ const HELD: RawObject & Json = {
 };
 const GATES = { 'kueue.x-k8s.io/admission-gated-by': 'harbinger.dev/image-prewarm' };
 const GATED: RawObject & Json = { ...WORKLOAD, metadata: { ...WORKLOAD.metadata, annotations: GATES } };
+const UNOWNED: RawObject & Json = { ...GATED, metadata: { ...GATED.metadata, ownerReferences: [] } };
 const CHECK: RawObject & Json = {
   apiVersion: 'kueue.x-k8s.io/v1beta2',
   kind: 'AdmissionCheck',
@@ -65,22 +68,39 @@ const CHECK: RawObject & Json = {
   spec: { controllerName: 'harbinger.dev/image-prewarm' },
 };
 
-/** A server with one Workload and our check, which refuses every patch until `backAt`. */
-function server(workload: RawObject, clock: FakeClock, backAt: number) {
+interface Lists {
+  /** What the job says; absent: its annotation is not there. */
+  ofJob?: typeof GATES;
+  /** Kueue copies the list of the job to its Workload. */
+  copied?: boolean;
+}
+
+/** A server with one Workload, its job and our check, which refuses every patch until `backAt`. */
+function server(workload: RawObject, clock: FakeClock, backAt: number, { ofJob, copied = true }: Lists) {
   const patches: { at: number; kind: string }[] = [];
+  let annotations: Record<string, string> | undefined = ofJob;
+  let ungated = (): void => undefined;
+  const gone = new Promise<void>((done) => (ungated = done));
   const client = {
     listPage: ({ kind }: Resource, _options?: PageOptions): Promise<Page<RawObject>> =>
       Promise.resolve({ items: [kind === 'Workload' ? workload : CHECK], resourceVersion: '9' }),
-    // eslint-disable-next-line require-yield -- Nothing changes: the watch waits until it is stopped.
-    async *watch(_resource: Resource, { signal, onOpen }: WatchOptions = {}): AsyncGenerator<never> {
+    async *watch({ kind }: Resource, { signal, onOpen }: WatchOptions = {}): AsyncGenerator<WatchEvent<RawObject>> {
       onOpen?.();
-      await new Promise((done) => signal?.addEventListener('abort', done));
+      const stopped = new Promise((done) => signal?.addEventListener('abort', done));
+      if (kind === 'Workload') {
+        await Promise.race([stopped, gone]);
+        if (signal?.aborted === true) return;
+        const { annotations: _lists, ...metadata } = workload.metadata;
+        yield { type: 'MODIFIED', object: { ...workload, metadata: { ...metadata, resourceVersion: '10' } } };
+      }
+      await stopped;
     },
-    get: () =>
-      Promise.resolve({ apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'train', uid: 'u', annotations: GATES } }),
+    get: () => Promise.resolve({ apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'train', uid: 'u', annotations } }),
     patch: ({ kind }: Resource) => {
       if (clock.now() < backAt) return Promise.reject(new KubeError('webhook is away', { status: 500, reason: 'InternalError' }));
       patches.push({ at: clock.now(), kind });
+      if (kind === 'Job') annotations = undefined;
+      if (kind === 'Job' ? copied : workload !== HELD) ungated();
       return Promise.resolve({});
     },
   };
@@ -89,13 +109,17 @@ function server(workload: RawObject, clock: FakeClock, backAt: number) {
 
 describe('an overdue hold whose end is refused for ten minutes, while Kueue restarts', () => {
   const BACK = T0 + 11 * 60_000;
-  const rows: [string, RawObject, (options: WatchdogOptions) => HoldWatch | GateWatch, string][] = [
-    ['a check', HELD, (options) => new HoldWatch(options, undefined), 'Workload'],
-    ['a gate', GATED, (options) => new GateWatch(options, undefined), 'Job'],
+  const gates = (options: WatchdogOptions) => new GateWatch(options, undefined);
+  const rows: [string, RawObject, Lists, (options: WatchdogOptions) => HoldWatch | GateWatch, string[]][] = [
+    ['a check', HELD, {}, (options) => new HoldWatch(options, undefined), ['Workload']],
+    ['a gate', GATED, { ofJob: GATES }, gates, ['Job']],
+    ['a gate on an elastic job, whose list nobody copies', GATED, { ofJob: GATES, copied: false }, gates, ['Job', 'Workload']],
+    ['a gate on a prebuilt Workload, whose job never had it', GATED, {}, gates, ['Workload']],
+    ['a gate on a Workload that nobody owns', UNOWNED, {}, gates, ['Workload']],
   ];
-  test.each(rows)('ends within five seconds of its return: %s', async (...[, workload, watchOf, kind]) => {
+  test.each(rows)('ends within five seconds of its return: %s', async (...[, workload, lists, watchOf, kinds]) => {
     const clock = new FakeClock(T0);
-    const { client, patches } = server(workload, clock, BACK);
+    const { client, patches } = server(workload, clock, BACK, lists);
     const released: string[] = [];
     const watch = watchOf({
       client,
@@ -112,7 +136,10 @@ describe('an overdue hold whose end is refused for ten minutes, while Kueue rest
     await clock.advance(BACK - T0);
     expect(patches).toEqual([]);
     await clock.advance(5_000);
-    expect(patches.map((p) => p.kind)).toEqual([kind]);
+    expect(patches[0]?.kind).toBe(kinds[0]);
+    // Where Kueue does not copy a list, it had its time to; elsewhere nothing more is written.
+    await clock.advance(COPY_MS);
+    expect(patches.map((p) => p.kind)).toEqual(kinds);
     expect(released).toHaveLength(1);
     await watch.stop();
   });
