@@ -35,9 +35,8 @@ import {
   WORKLOAD,
   workloadOf,
 } from '../controller/ground.js';
+import { ELASTIC, gateCases, GATES, OURS } from './gates.js';
 
-const GATES = 'kueue.x-k8s.io/admission-gated-by';
-const OURS = 'harbinger.dev/image-prewarm';
 const JOB = 'batch/v1/Job';
 /** Pods of an admitted gang have so long; holds of this file last longer. */
 const PODS_READY_SECONDS = 15;
@@ -317,60 +316,7 @@ describe('a gang that is held for its images', () => {
     await removeJob(cluster, 'unchecked');
   }, 60_000);
 
-  describe('without quota, by a gate on its job', () => {
-    /** A job that Kueue does not look at before its gates are off. */
-    async function gated(name: string, options: { gates?: string; hold?: string; optIn?: boolean } = {}): Promise<Raw> {
-      const { gates = OURS, hold, optIn = true } = options;
-      const { image } = await pushImage(cluster, name);
-      const job = gang(name, image, {
-        pods: 2,
-        queue: 'free',
-        jobAnnotations: { [GATES]: gates, ...(optIn ? prewarm(hold) : {}) },
-      });
-      return cluster.client.create(job);
-    }
-    const gatesOf = async (name: string): Promise<string | undefined> =>
-      (await cluster.client.get(JOB, `${NS}/${name}`)).metadata.annotations?.[GATES];
-    const eventOn = (job: Raw, reason: string): Promise<Raw> =>
-      until(`event ${reason} on Job ${job.metadata.name}`, async () => {
-        const events = await cluster.client.list('events.k8s.io/v1/Event', { namespace: NS });
-        const mine = events.filter((e) => e['regarding'].uid === job.metadata.uid);
-        return mine.find((e) => e['reason'] === reason) ?? notYet(mine.map((e) => [e['reason'], e['note']]));
-      });
-
-    test('holds no quota, is stamped first, and is let go by its deadline', async () => {
-      const job = await gated('gated', { hold: '8s' });
-      const workload = await workloadOf(
-        cluster,
-        'gated',
-        (w) => w.metadata.annotations?.['harbinger.dev/gate-deadline'] !== undefined,
-      );
-      expect(reserved(workload)).toBe(false);
-      const deadline = Date.parse(workload.metadata.annotations?.['harbinger.dev/gate-deadline'] ?? '');
-      expect(deadline - Date.parse(job.metadata.creationTimestamp ?? '')).toBe(8_000);
-      await workloadOf(cluster, 'gated', admitted, 40_000);
-      expect(Date.now()).toBeGreaterThanOrEqual(deadline);
-      expect((await eventOn(job, 'UngatedDeadlineExceeded'))['note']).toMatch(/^timed out, queued with cold nodes: /);
-      await removeJob(cluster, 'gated');
-    }, 60_000);
-
-    test('leaves the names of others on the list, also when it was never opted in', async () => {
-      const job = await gated('shared', { gates: `example.com/other,${OURS}`, optIn: false });
-      await eventOn(job, 'UngatedOptedOut');
-      expect(await gatesOf('shared')).toBe('example.com/other');
-      expect(reserved(await workloadOf(cluster, 'shared'))).toBe(false);
-      await removeJob(cluster, 'shared');
-    }, 60_000);
-
-    test('is let go by whoever may patch the job', async () => {
-      await gated('impatient', { hold: '10m' });
-      await workloadOf(cluster, 'impatient', (w) => w.metadata.annotations?.['harbinger.dev/gate-deadline'] !== undefined);
-      const { code, out } = await kubectl(['harbinger', 'release', 'job/impatient', '-n', NS, '--wait']);
-      expect([code, out]).toEqual([0, expect.stringMatching(/^released {2}team\/Job\/impatient: gated without quota by /)]);
-      await workloadOf(cluster, 'impatient', admitted);
-      await removeJob(cluster, 'impatient');
-    }, 60_000);
-  });
+  gateCases({ cluster: () => cluster, kubectl: (args) => kubectl(args) });
 
   /** Runs kubectl as the researcher, with Harbinger's executable as its plugin. */
   async function kubectl(args: readonly string[]): Promise<Ran> {
@@ -419,21 +365,22 @@ describe('a gang that is held for its images', () => {
   test('is let go with the controller dead: by hand within seconds, and a gate in time', async () => {
     await held('orphaned', { queue: QUEUE });
     await harbinger.controllers[0]?.kill();
-    const { image } = await pushImage(cluster, 'orphaned-gate');
-    await cluster.client.create(
-      gang('orphaned-gate', image, { pods: 2, queue: 'free', jobAnnotations: { [GATES]: OURS, ...prewarm('10m') } }),
-    );
+    const gated = { 'orphaned-gate': {}, 'orphaned-elastic-gate': ELASTIC };
+    for (const [name, annotations] of Object.entries(gated)) {
+      const { image } = await pushImage(cluster, name);
+      const jobAnnotations = { [GATES]: OURS, ...prewarm('10m'), ...annotations };
+      await cluster.client.create(gang(name, image, { pods: 2, queue: 'free', jobAnnotations }));
+    }
     const { code, out } = await kubectl(['harbinger', 'release', 'orphaned', '-n', NS, '--wait', '--timeout', '30s']);
     expect([code, out]).toEqual([0, expect.stringMatching(/^released/)]);
     expect(checkOf(await workloadOf(cluster, 'orphaned', admitted)).message).toContain('DeadlineExceeded');
-    // Nobody has stamped it, so it lasts for as long as the configuration says.
-    await workloadOf(cluster, 'orphaned-gate', admitted, 60_000);
+    // Nobody has stamped them, so they last for as long as the configuration says.
+    for (const name of Object.keys(gated)) await workloadOf(cluster, name, admitted, 60_000);
     // The twin has its stamp, and minutes left.
     expect(isHeld(await workloadOf(cluster, 'patient'))).toBe(true);
     await harbinger.controllers[0]?.start();
     await harbinger.controllers[0]?.untilReady();
-    await removeJob(cluster, 'orphaned');
-    await removeJob(cluster, 'orphaned-gate');
+    for (const name of ['orphaned', ...Object.keys(gated)]) await removeJob(cluster, name);
   }, 120_000);
 
   test('H-40: is not evicted for Pods that are not ready while it is held, and is let go when all of its nodes are warm', async () => {
