@@ -5,6 +5,7 @@ import type { NodeClasses } from '../../src/placement/node-classes.js';
 import { parseNodeClasses } from '../../src/placement/node-classes.js';
 import { Cluster } from '../cluster/cluster.js';
 import type { Harbinger } from '../cluster/harbinger.js';
+import '../cluster/patience.js';
 import { notYet, until } from '../cluster/until.js';
 import type { PaperNode } from './nodes-on-paper.js';
 import { paperNodes } from './nodes-on-paper.js';
@@ -36,7 +37,9 @@ describe('the classes of nodes that the leading controller publishes', () => {
   let harbinger: Harbinger;
 
   beforeAll(async () => {
-    cluster = await Cluster.start({ name: 'it-node-classes', registry: false, say: () => undefined });
+    // Nobody says of nodes on paper that they live, and nobody is to give them up.
+    const flags = { 'kube-controller-manager': ['--node-monitor-grace-period=30m'] };
+    cluster = await Cluster.start({ name: 'it-node-classes', registry: false, flags, say: () => undefined });
     await paperNodes(cluster, NODES);
     await cluster.client.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: NS } });
     harbinger = await cluster.installHarbinger({
@@ -64,7 +67,7 @@ describe('the classes of nodes that the leading controller publishes', () => {
         const view = parseNodeClasses(raw);
         return view !== undefined && check(view) ? view : notYet(raw?.['data']);
       },
-      { timeoutMs: 15_000 },
+      { timeoutMs: 60_000 },
     );
   const obstacle = (view: NodeClasses, podSpec: object, now = view.publishedAt): string | undefined =>
     obstacleTo('nydus', landingOf(constraintsOf(podSpec as never), view, now), false);
@@ -81,13 +84,13 @@ describe('the classes of nodes that the leading controller publishes', () => {
     expect(view.classes.filter((c) => c.platform === 'linux/arm64').map((c) => c.count)).toEqual([1]);
     expect(view.classes.flatMap((c) => c.taints.map((t) => t.key))).toEqual(['owner']);
     expect(view.notes).toEqual([expect.stringContaining('RuntimeClass lazy does not exist')]);
-  }, 30_000);
+  }, 150_000);
 
   test('let a Pod have what only some nodes read where it demands those nodes, and nowhere else', async () => {
     const view = await published('the capability', (v) => count(v, 'nydus') === 2);
     expect(obstacle(view, { nodeSelector: READY })).toBeUndefined();
     expect(obstacle(view, {})).toContain('of the 6 nodes that the Pod can land on are not known to run nydus');
-  }, 30_000);
+  }, 150_000);
 
   test('let a private image go only where the snapshotters have credentials of their own', async () => {
     const view = await published('the capability', (v) => count(v, 'nydus') === 2);
@@ -95,7 +98,7 @@ describe('the classes of nodes that the leading controller publishes', () => {
       privateObstacleTo('nydus', landingOf(constraintsOf({ nodeSelector }), view, view.publishedAt), false);
     expect(privately({ ...READY, keys: 'yes' })).toBeUndefined();
     expect(privately(READY)).toContain('1 of the 2 nodes that the Pod can land on are not known to fetch private nydus images');
-  }, 30_000);
+  }, 150_000);
 
   test('say nothing of the platforms of nodes that join later, unless the Pod or the policy does', async () => {
     const view = await published('all nodes', (v) => v.classes.reduce((n, c) => n + c.count, 0) === NODES.length);
@@ -105,7 +108,7 @@ describe('the classes of nodes that the leading controller publishes', () => {
     expect(needed({ nodeSelector: READY }, true)).toEqual(['linux/amd64']);
     expect(needed({}, true)).toEqual(['linux/amd64', 'linux/arm64']);
     expect(needed({ nodeSelector: { 'kubernetes.io/arch': 'arm64' } })).toEqual(['linux/arm64']);
-  }, 30_000);
+  }, 150_000);
 
   test('follow a label that comes and goes within seconds', async () => {
     const label = (value: string | null): Promise<unknown> =>
@@ -114,12 +117,12 @@ describe('the classes of nodes that the leading controller publishes', () => {
     await published('one capable node', (v) => count(v, 'nydus') === 1);
     await label('ready');
     await published('two capable nodes again', (v) => count(v, 'nydus') === 2);
-  }, 30_000);
+  }, 150_000);
 
   test('follow a sign of the snapshotter that is renewed', async () => {
     await paperNodes(cluster, [{ ...(NODES[4] as PaperNode), conditions: [sign(0)] }]);
     await published('the renewed node', (v) => count(v, 'overlaybd') === 2);
-  }, 30_000);
+  }, 150_000);
 
   test('follow a RuntimeClass that is made', async () => {
     await cluster.client.create({
@@ -132,7 +135,7 @@ describe('the classes of nodes that the leading controller publishes', () => {
     const view = await published('the nodes of the class', (v) => count(v, 'soci') === 2);
     expect(view.notes).toEqual([]);
     expect(view.capabilities).toContainEqual({ format: 'soci', nodeSelector: { obd: 'yes' } });
-  }, 30_000);
+  }, 150_000);
 
   test('name a variant that a node cannot pull, for the namespace of its Pod', async () => {
     const decisions = [
@@ -157,7 +160,7 @@ describe('the classes of nodes that the leading controller publishes', () => {
       ),
     );
     expect(counts.sort()).toEqual([0, 1]);
-  }, 30_000);
+  }, 150_000);
 
   test('are not stopped by Pods that claim forged images of 200 KB', async () => {
     const before = await published('anything', () => true);
@@ -193,7 +196,7 @@ describe('the classes of nodes that the leading controller publishes', () => {
     const view = await published('the change', (v) => v.classes.some((c) => c.labels['pool'] === 'after'));
     expect(view.quarantined.map((q) => q.variant)).toEqual(before.quarantined.map((q) => q.variant));
     expect(JSON.stringify(view).length).toBeLessThan(20_000);
-  }, 60_000);
+  }, 150_000);
 
   test('are written by the leader alone, and only when they change or once a minute', async () => {
     const user = 'system:serviceaccount:harbinger-system:harbinger-controller';
@@ -204,7 +207,7 @@ describe('the classes of nodes that the leading controller publishes', () => {
       harbinger.controllers.map((c) => metric(c, 'harbinger_node_classes_published_timestamp_seconds')),
     );
     expect(stamps.filter((s) => s > 0)).toHaveLength(1);
-  }, 30_000);
+  }, 150_000);
 
   test('grow old when no controller lives, so that nothing is claimed of nodes, and the quarantine outlives all of them', async () => {
     await cluster.client.delete('v1/Pod', `${NS}/failing`, { gracePeriodSeconds: 0 });
@@ -224,5 +227,5 @@ describe('the classes of nodes that the leading controller publishes', () => {
     );
     expect(next.quarantined.map((q) => q.variant)).toEqual(last.quarantined.map((q) => q.variant));
     expect(next.quarantined).toHaveLength(1);
-  }, 90_000);
+  }, 180_000);
 });

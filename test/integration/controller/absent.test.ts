@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger, HarbingerProcess } from '../../cluster/harbinger.js';
+import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { knobNames } from '../../doubles/fake-kubelet/index.js';
 import {
   admitted,
   CHECK,
   checkOf,
+  conditionOf,
   gang,
   knob,
   namespace,
@@ -16,7 +18,6 @@ import {
   pushImage,
   pushPuller,
   QUEUE,
-  ready,
   removeJob,
   reserved,
   runningPods,
@@ -35,7 +36,7 @@ describe('Harbinger before its CRDs and before Kueue', () => {
 
   const all = (): HarbingerProcess[] => [...harbinger.webhooks, ...harbinger.controllers];
   const ask = async (process: HarbingerProcess, path: string): Promise<{ status: number; text: string }> => {
-    const answer = await fetch(`http://127.0.0.1:${process.healthPort}${path}`, { signal: AbortSignal.timeout(5_000) });
+    const answer = await fetch(`http://127.0.0.1:${process.healthPort}${path}`, { signal: AbortSignal.timeout(20_000) });
     return { status: answer.status, text: await answer.text() };
   };
   const own = (account: string) => cluster.audit.query({ user: `${SYSTEM}:${account}`, since: began });
@@ -65,7 +66,7 @@ describe('Harbinger before its CRDs and before Kueue', () => {
     await until('the log to name Kueue', () =>
       /"problem":"[^"]*workloads\.kueue\.x-k8s\.io/.test(harbinger.controllers[0]?.logs() ?? ''),
     );
-  }, 60_000);
+  }, 120_000);
 
   test('a Pod passes as it is', async () => {
     const spec = { schedulerName: 'nobody', containers: [{ name: 'main', image: image.image }] };
@@ -87,32 +88,33 @@ describe('Harbinger before its CRDs and before Kueue', () => {
       // Twice where both the watchdog and the check of its selector look.
       expect([...counts].filter(([, n]) => n > 2 * tries)).toEqual([]);
     }
-  }, 90_000);
+  }, 150_000);
 
   test('once both are installed the same processes do their whole work', async () => {
     await Promise.all([harbinger.applyCrds(), cluster.startKueue()]);
     await cluster.kueueQueue({ name: QUEUE, namespace: NS, quota: { cpu: '2' }, checks: [CHECK] });
     await Promise.all(all().map((p) => p.untilReady()));
     await cluster.client.create(gang('train', image.image, { pods: 2, annotations: prewarm('10m') }));
-    await prewarmOf(cluster, 'train', ready, 60_000);
+    // Its quota is free: it is Ready only for as long as its Pods take to start.
+    await prewarmOf(cluster, 'train', (p) => conditionOf(p, 'Released')?.reason === 'WarmVerified', 60_000);
     expect(checkOf(await workloadOf(cluster, 'train', admitted, 60_000)).state).toBe('Ready');
     const pods = await runningPods(cluster, 'train', 2);
     expect(pods.map((p) => p['spec'].containers[0].image)).toEqual([image.resolved, image.resolved]);
     expect(all().map((p) => p.pid)).toEqual(pids);
     for (const { name } of all()) await cluster.supervisor.mustRun(name);
     await removeJob(cluster, 'train');
-  }, 180_000);
+  }, 300_000);
 
   test('and the watchdog, whose Workloads came later than itself, ends a hold', async () => {
     for (const n of cluster.fakeNodes.names) await knob(cluster, n, knobNames.hang, 'true');
     const cold = await pushImage(cluster, 'cold');
-    await cluster.client.create(gang('cold', cold.image, { pods: 2, annotations: prewarm('8s') }));
+    await cluster.client.create(gang('cold', cold.image, { pods: 2, annotations: prewarm('20s') }));
     await workloadOf(
       cluster,
       'cold',
       (w) => reserved(w) && w.metadata.annotations?.['harbinger.dev/hold-deadline'] !== undefined,
     );
     await harbinger.controllers[0]?.kill();
-    expect(checkOf(await workloadOf(cluster, 'cold', admitted, 60_000)).message).toContain('DeadlineExceeded');
-  }, 120_000);
+    expect(checkOf(await workloadOf(cluster, 'cold', admitted, 90_000)).message).toContain('DeadlineExceeded');
+  }, 180_000);
 });

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { isTrue, type Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
+import '../../cluster/patience.js';
 import { knobNames } from '../../doubles/fake-kubelet/index.js';
 import {
   admitted,
@@ -88,7 +89,7 @@ describe('a gang that does not run through at once', () => {
     await runningPods(cluster, 'paused', 0);
     await cluster.client.patch(WORKLOAD, key, { spec: { active: true } });
     await runsAgain('paused', image, { since: checkOf(evicted).lastTransitionTime, bytes });
-  }, 120_000);
+  }, 240_000);
 
   test('is preempted: it waits warm without quota, and comes back with the recorded digest', async () => {
     const image = await runs('preempted');
@@ -102,21 +103,22 @@ describe('a gang that does not run through at once', () => {
     expect(isTrue(waiting, 'Finished')).toBe(false);
     await removeJob(cluster, 'urgent');
     await runsAgain('preempted', image, { since: timeOf(evicted, 'Evicted'), bytes });
-  }, 150_000);
+  }, 240_000);
 
   test('is deleted and made again under the same name: it gets a record of its own, with what the tag names now', async () => {
     const image = await runs('twice');
     const first = await prewarmOf(cluster, 'twice');
     await removeJob(cluster, 'twice');
     await cluster.client.create(gang('twice', image.image, { annotations: prewarm('10m') }));
-    const second = await prewarmOf(cluster, 'twice', (p) => p.metadata.uid !== first.metadata.uid && ready(p));
+    const second = await prewarmOf(cluster, 'twice', (p) => p.metadata.uid !== first.metadata.uid && released(p));
+    expect(conditionOf(second, 'Released')?.reason).toBe('WarmVerified');
     expect(second.metadata.name).not.toBe(first.metadata.name);
     const { resolved } = second['status'].targets[0].images[0] as { resolved: string };
     expect(resolved).not.toBe(image.resolved);
     expect(images(await runningPods(cluster, 'twice', 3))).toEqual([resolved, resolved, resolved]);
     await cluster.client.untilGone(PREWARM, `${NS}/${first.metadata.name}`);
     await removeJob(cluster, 'twice');
-  }, 120_000);
+  }, 240_000);
 
   test('waits in a queue without our check: it is warmed and pinned as any other', async () => {
     const { image, resolved } = await pushImage(cluster, 'free');
@@ -131,7 +133,7 @@ describe('a gang that does not run through at once', () => {
     expect(conditionOf(await prewarmOf(cluster, 'free', released), 'Released')?.reason).toBe('WarmVerified');
     await pullersGone(cluster, resolved);
     await removeJob(cluster, 'free');
-  }, 120_000);
+  }, 240_000);
 
   test('is cold in a queue without our check: it is never held, whatever hold it asks for; with the check it is', async () => {
     const every = (value: string | null): Promise<void[]> =>
@@ -153,7 +155,7 @@ describe('a gang that does not run through at once', () => {
     await workloadOf(cluster, 'twin', admitted, 60_000);
     await removeJob(cluster, 'twin');
     await removeJob(cluster, 'cold');
-  }, 120_000);
+  }, 240_000);
 });
 
 const timeOf = (object: Raw, type: string): string =>

@@ -3,13 +3,14 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger, HarbingerProcess } from '../../cluster/harbinger.js';
+import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import type { Images } from './ground.js';
 import { decisionsOf, imageOf, metric, namespace, pod, policy, pushPair, untilOutcome, verdictOf } from './ground.js';
 
 const WEBHOOK = 'admissionregistration.k8s.io/v1/MutatingWebhookConfiguration';
-/** Lives short enough for both certificates to be replaced while a test watches. */
-const SHORT_LIVED = ['--ca-validity=40s', '--leaf-validity=15s', '--drain-delay=2s'];
+/** Lives short enough for both certificates to be replaced while a test watches, and a farewell long enough to be seen. */
+const SHORT_LIVED = ['--ca-validity=40s', '--leaf-validity=15s', '--drain-delay=8s'];
 
 /** Creates Pods in a row, in a dry run, until told to stop; counts those that came back with their own image. */
 class Traffic {
@@ -116,7 +117,7 @@ describe('availability of the webhook', () => {
     expect(writes.length).toBeLessThanOrEqual(12);
     // The first authority is long expired and gone.
     expect(Buffer.from(last, 'base64').toString()).not.toContain(Buffer.from(first, 'base64').toString().split('\n')[3]);
-  }, 150_000);
+  }, 240_000);
 
   test.each([
     ['emptied', ''],
@@ -130,7 +131,7 @@ describe('availability of the webhook', () => {
       await until('the bundle to be restored', async () => certificatesIn((await caBundle()) ?? '') > 0);
       await untilOutcome(cluster, app.source, 'accelerated');
     },
-    60_000,
+    120_000,
   );
 
   test('the Secret deleted: a new authority, while the old leaves are still trusted', async () => {
@@ -144,7 +145,7 @@ describe('availability of the webhook', () => {
     await traffic.stop();
     expect(traffic.missed).toEqual([]);
     expect(traffic.total).toBeGreaterThan(0);
-  }, 60_000);
+  }, 150_000);
 
   test('one of two replicas goes down on SIGTERM and no admission is lost', async () => {
     const [a, b] = replicas();
@@ -163,7 +164,7 @@ describe('availability of the webhook', () => {
     expect(await rewrites(b)).toBeGreaterThan(before);
     await a.start();
     await a.untilReady();
-  }, 60_000);
+  }, 150_000);
 
   test('above the number in flight Pods pass unread and at once; afterwards all is as before', async () => {
     const slow = Array.from({ length: 24 }, (_, i) =>
@@ -174,13 +175,13 @@ describe('availability of the webhook', () => {
     const shed = await Promise.all(replicas().map((p) => metric(p, 'harbinger_admission_shed_total', '{reason="requests"}')));
     expect(shed.reduce((x, y) => x + y, 0)).toBeGreaterThan(0);
     await untilOutcome(cluster, app.source, 'accelerated');
-  }, 60_000);
+  }, 150_000);
 
   test('the API server away: replicas stay ready and go on when it is back', async () => {
     await cluster.restartApiServer();
     await untilOutcome(cluster, app.source, 'accelerated');
     for (const p of replicas()) await p.untilReady();
-  }, 90_000);
+  }, 240_000);
 
   test('all replicas dead: Pods are created, with their own images', async () => {
     const [a, b] = replicas();
@@ -191,5 +192,5 @@ describe('availability of the webhook', () => {
     await Promise.all([a.start(), b.start()]);
     await Promise.all([a.untilReady(), b.untilReady()]);
     await untilOutcome(cluster, app.source, 'accelerated');
-  }, 90_000);
+  }, 240_000);
 });

@@ -5,6 +5,7 @@ import { isTrue, type Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { RealNode } from '../../cluster/nodes/index.js';
 import { ensurePackages } from '../../cluster/packages/index.js';
+import '../../cluster/patience.js';
 import {
   conditionOf,
   namespace,
@@ -33,8 +34,8 @@ describe('nodes that fail', () => {
       name: 'nodes-faults',
       // The kubelet looks at disks only where it also accounts for them.
       nodes: { real: { count: 2, root: 'disk', kubelet } },
-      // Kubelets renew their Lease every 10 s; the default grace of 50 s is only waited for.
-      flags: { 'kube-controller-manager': ['--node-monitor-grace-period=20s', '--node-monitor-period=1s'] },
+      // Kubelets renew their Lease every 10 s: one that restarts may be silent for that and as long as it takes to start.
+      flags: { 'kube-controller-manager': ['--node-monitor-grace-period=40s', '--node-monitor-period=1s'] },
       say: () => undefined,
     });
     await cluster.client.apply(namespace);
@@ -55,7 +56,7 @@ describe('nodes that fail', () => {
       retain: 'Always',
     },
   });
-  const until = (name: string, check: (p: Raw) => boolean, timeoutMs = 45_000): Promise<Raw> =>
+  const until = (name: string, check: (p: Raw) => boolean, timeoutMs = 90_000): Promise<Raw> =>
     cluster.client.watchUntil(PREWARM, `${NS}/${name}`, check, timeoutMs);
   const nodeTwo = (): RealNode => {
     const [, second] = cluster.realNodes;
@@ -81,14 +82,15 @@ describe('nodes that fail', () => {
       'coordination.k8s.io/v1/Lease',
       'kube-node-lease/node-2',
       (l) => Date.parse(l['spec'].renewTime as string) > restarted,
+      60_000,
     );
     expect(ready(await until('base', ready))).toBe(true);
     stop.abort();
     await watching;
     expect(seen.length).toBeGreaterThan(0);
     expect(seen.filter((s) => s !== 'True' && s !== '')).toEqual([]);
-    expect((await nodeTwo().bytesReceived()) - before).toBeLessThan(2 * MIB);
-  }, 90_000);
+    expect((await nodeTwo().bytesReceived()) - before).toBeLessThan(4 * MIB);
+  }, 180_000);
 
   test('a kubelet that stops takes the warmth of its node back, and one that returns gives it again without a pull', async () => {
     await nodeTwo().stopKubelet();
@@ -100,12 +102,12 @@ describe('nodes that fail', () => {
     const before = await nodeTwo().bytesReceived();
     await nodeTwo().startKubelet();
     await until('base', ready);
-    expect((await nodeTwo().bytesReceived()) - before).toBeLessThan(2 * MIB);
-  }, 120_000);
+    expect((await nodeTwo().bytesReceived()) - before).toBeLessThan(4 * MIB);
+  }, 300_000);
 
   test('a disk under pressure takes the node out with its reason, and what was warm is warm again when there is room', async () => {
     await withKubelet({ evictionHard: { 'nodefs.available': '99%', 'imagefs.available': '99%' } });
-    await cluster.client.watchUntil('v1/Node', 'node-2', (n) => isTrue(n, 'DiskPressure'), 60_000);
+    await cluster.client.watchUntil('v1/Node', 'node-2', (n) => isTrue(n, 'DiskPressure'), 90_000);
     const short = await until('base', (p) => p['status'].nodes.failed === 1 && failure(p)?.reason !== 'NodeNotReady', 60_000);
     expect(failure(short)).toMatchObject({ node: 'node-2', reason: 'NodeNotEligible' });
     expect(failure(short)?.message).toMatch(/disk|pressure/i);
@@ -114,7 +116,7 @@ describe('nodes that fail', () => {
     await cluster.client.watchUntil('v1/Node', 'node-2', (n) => !isTrue(n, 'DiskPressure'), 60_000);
     await until('base', ready, 60_000);
     expect(await has(image.resolved)).toBe(true);
-  }, 200_000);
+  }, 500_000);
 
   test('a node that is deleted in mid-pull is lost, and one that registers under its name proves everything anew', async () => {
     const second = await pushImage(cluster, 'second', { bytes: 12 * MIB });
@@ -137,7 +139,7 @@ describe('nodes that fail', () => {
     expect(await has(second.resolved)).toBe(true);
     const pods = await pullersOf(cluster, second.resolved);
     expect(pods.filter((p) => p['spec'].nodeName === 'node-2' && p['status'].phase === 'Running')).toHaveLength(1);
-  }, 200_000);
+  }, 500_000);
 
   /** Starts the second node's kubelet again with other fields in its configuration. */
   async function withKubelet(fields: Record<string, unknown>): Promise<void> {
