@@ -22,7 +22,7 @@ export function conformanceCases(ground: () => Ground): void {
       const client = await KubeClient.fromKubeconfig(cluster.kubeconfig, { userAgent: 'conformance' });
       for (const step of TRACE) answers.push(await answerOf(step, client, namespace));
       await client.close();
-    }, 60_000);
+    }, 150_000);
 
     test.each(TRACE.map((step, i) => [step.title, i, step.expected] as const))('%s', (_title, i, expected) =>
       expect(answers[i]).toEqual(expected),
