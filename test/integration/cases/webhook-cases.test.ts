@@ -8,6 +8,7 @@ import { webhookConfiguration } from '../../../tools/generate/webhook-configurat
 import type { Draft, Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
+import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { owner, pod as made, run } from '../../fixtures/workloads/index.js';
 import {
@@ -79,18 +80,20 @@ describe('complaints about comparable webhooks', () => {
     const objects = manifests();
     const order = ['Namespace', 'ServiceAccount', 'MutatingWebhookConfiguration', 'Service', 'Deployment'];
     for (const kind of order) await cluster.client.apply(objects.filter((o) => o.kind === kind));
-    const took = async (name: string, ns: string): Promise<number> => {
-      const began = performance.now();
+    /** What the API server notes of a Pod that it takes: how long that took it, and what its webhooks did. */
+    const noted = async (name: string, ns: string): Promise<{ ms: number; notes: string[] }> => {
       await cluster.client.create(pod(app.source, { namespace: ns, metadata: { name }, ...RESTRICTED }));
-      return performance.now() - began;
-    };
-    const notes = async (name: string): Promise<string[]> => {
       await verdictOf(cluster, name);
-      return cluster.audit.query({ verb: 'create', resource: 'pods', name }).flatMap((e) => Object.keys(e.annotations));
+      const events = cluster.audit.query({ verb: 'create', resource: 'pods', name });
+      return {
+        ms: Math.max(...events.map((e) => e.endedAt - e.at)),
+        notes: events.flatMap((e) => Object.keys(e.annotations)),
+      };
     };
     for (const ns of ['kube-system', INSTALL.namespace]) {
-      expect(await took(`early-${ns}`, ns)).toBeLessThan(1_000);
-      expect((await notes(`early-${ns}`)).filter((note) => note.includes('webhook'))).toEqual([]);
+      const { ms, notes } = await noted(`early-${ns}`, ns);
+      expect(notes.filter((note) => note.includes('webhook'))).toEqual([]);
+      expect(ms).toBeLessThan(1_000);
     }
     // The Deployment's own Pods are made, too.
     await until('Pods of the webhook', async () => {
@@ -98,8 +101,9 @@ describe('complaints about comparable webhooks', () => {
       return pods.some((p) => p.metadata.ownerReferences?.[0]?.kind === 'ReplicaSet') || notYet(pods.length);
     });
     // Positive control: a Pod that the webhook serves is called for in vain, and created all the same.
-    expect(await took('early-team', NS)).toBeLessThan(5_000);
-    expect(await notes('early-team')).toContainEqual(expect.stringMatching(/^failed-open\.mutation\.webhook/));
+    const called = await noted('early-team', NS);
+    expect(called.ms).toBeLessThan(5_000);
+    expect(called.notes).toContainEqual(expect.stringMatching(/^failed-open\.mutation\.webhook/));
     for (const { name } of objects.filter((o) => o.kind === 'Deployment').map((o) => o.metadata)) {
       await cluster.client.delete('apps/v1/Deployment', `${INSTALL.namespace}/${name ?? ''}`);
     }
@@ -112,7 +116,7 @@ describe('complaints about comparable webhooks', () => {
         { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: expect.arrayContaining(['kube-system', 'ours']) },
       ],
     });
-  }, 60_000);
+  }, 120_000);
 
   describe('with the webhook', () => {
     beforeAll(async () => {
@@ -157,7 +161,7 @@ describe('complaints about comparable webhooks', () => {
       expect(await operate('pg-looping', 8)).toBe(4);
       harbinger.writeConfig(config());
       await until('the operator to be left', async () => imageOf(await admit(cluster, probe, NS)) === app.source);
-    }, 60_000);
+    }, 150_000);
 
     test('H-02 a sidecar that another webhook adds after ours is rewritten as well, and a third call changes nothing', async () => {
       const proxy = await pushPair(cluster, 'istio/proxyv2');
@@ -274,7 +278,7 @@ describe('complaints about comparable webhooks', () => {
       }
       // Positive control: the registry without trouble was not held up by the others.
       expect(imageOf(await admit(cluster, pod(app.source), NS))).toBe(variantOf(app));
-    }, 60_000);
+    }, 150_000);
 
     test('H-09 a dry run gives the same Pod as the real one and leaves nothing behind', async () => {
       const own = await pushPair(cluster, 'team/dry');
@@ -303,7 +307,7 @@ describe('complaints about comparable webhooks', () => {
         { sideEffects: string },
       ];
       expect(installed.sideEffects).toBe('None');
-    }, 120_000);
+    }, 240_000);
 
     test('H-10 tools that compare with a repository see no drift, and updates of a Pod are not ours', async () => {
       const labels = { app: 'web' };
@@ -343,7 +347,7 @@ describe('complaints about comparable webhooks', () => {
         return found.length > 0 ? found : notYet('none');
       });
       expect(Object.keys(update?.annotations ?? {}).filter((key) => key.includes('webhook'))).toEqual([]);
-    }, 60_000);
+    }, 150_000);
 
     test('whatever Pod comes, only images, decisions and one label differ from what it is without the webhook', async () => {
       await pushPlain(cluster, 'team/plain', 'v1');
@@ -375,7 +379,7 @@ describe('complaints about comparable webhooks', () => {
       );
       // Positive control: the Pods were not all left.
       expect(rewritten).toBeGreaterThan(5);
-    }, 60_000);
+    }, 150_000);
 
     test('the webhook answered all of this without an error of its own', async () => {
       const [webhook] = harbinger.webhooks;
