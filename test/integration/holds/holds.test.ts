@@ -75,7 +75,7 @@ describe('a gang that is held for its images', () => {
         ...(checkConfigName === undefined ? {} : { checkConfig: checkConfigName }),
       });
     await cluster.kueueQueue({ name: QUEUE, namespace: NS, quota: { cpu: '100', [GPU]: '8' }, checks: [CHECK] });
-    await cluster.kueueQueue({ name: 'free', namespace: NS, quota: { cpu: '100' } });
+    for (const name of ['free', 'early']) await cluster.kueueQueue({ name, namespace: NS, quota: { cpu: '100' } });
     await grants();
     await hang('true');
     began = Date.now();
@@ -294,6 +294,22 @@ describe('a gang that is held for its images', () => {
     await history.reaches('its quota to be given back', (w) => !reserved(w));
     await history.stop();
     await removeJob(cluster, 'later');
+  }, 90_000);
+
+  test('that starts when its queue gets a check is not sent back, however long ago its hold would have been over', async () => {
+    const history = new History(cluster.client, WORKLOAD, NS, (w) => ownedBy(w, 'early'));
+    // Its Pods wait for their image on a node that gets none.
+    await queued('early', { queue: 'early', hold: '1s', spec: { nodeSelector: { 'kubernetes.io/hostname': 'fake-1' } } });
+    const started = await history.reaches('its admission', admitted);
+    const over = Date.parse(conditionOf(started, 'QuotaReserved')?.lastTransitionTime ?? '') + 1_000;
+    await until('its hold to be over', () => Date.now() > over || notYet(`${over - Date.now()} ms left`));
+    const admissionChecksStrategy = { admissionChecks: [{ name: 'retry' }] };
+    await cluster.client.patch('kueue.x-k8s.io/v1beta2/ClusterQueue', 'early', { spec: { admissionChecksStrategy } });
+    const asked = await history.reaches('its new check to be answered', (w) => (checkOf(w)?.state ?? 'Pending') !== 'Pending');
+    await history.stop();
+    expect(checkOf(asked)).toMatchObject({ state: 'Ready', message: 'the gang was admitted before this check was asked' });
+    expect([admitted(asked), conditionOf(asked, 'Evicted')]).toEqual([true, undefined]);
+    await removeJob(cluster, 'early');
   }, 90_000);
 
   test('outlives its ImagePrewarm: it is made anew, and the hold goes on under the deadline that was stamped', async () => {
