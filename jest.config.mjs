@@ -15,14 +15,17 @@ const suite = (name, extra = {}) => ({
   ...extra,
 });
 
+// For hooks and tests on real processes that name no time of their own: jest's 5 s are less than a busy machine stalls for at times.
+const patient = { setupFilesAfterEnv: ['<rootDir>/test/cluster/patience.mjs'] };
+
 export default {
   projects: [
     suite('unit', { setupFiles: ['<rootDir>/test/unit/random.mjs'] }),
-    suite('integration'),
-    suite('nodes'),
-    suite('formats'),
-    suite('retain'),
+    suite('integration', patient),
+    suite('nodes', patient),
+    suite('formats', patient),
+    suite('retain', patient),
     suite('chaos-sim', { testMatch: ['<rootDir>/test/chaos/sim/**/*.test.ts'] }),
-    suite('chaos-real', { testMatch: ['<rootDir>/test/chaos/real/**/*.test.ts'] }),
+    suite('chaos-real', { ...patient, testMatch: ['<rootDir>/test/chaos/real/**/*.test.ts'] }),
   ],
 };

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { payloadImage, push } from '../../tools/oci-image/index.js';
 import { Cluster } from '../cluster/cluster.js';
 import type { Draft, Raw } from '../cluster/client.js';
-import '../cluster/patience.js';
 import { notYet, until } from '../cluster/until.js';
 import { knobNames } from '../doubles/fake-kubelet/index.js';
 

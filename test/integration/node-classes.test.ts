@@ -5,7 +5,6 @@ import type { NodeClasses } from '../../src/placement/node-classes.js';
 import { parseNodeClasses } from '../../src/placement/node-classes.js';
 import { Cluster } from '../cluster/cluster.js';
 import type { Harbinger } from '../cluster/harbinger.js';
-import '../cluster/patience.js';
 import { notYet, until } from '../cluster/until.js';
 import type { PaperNode } from './nodes-on-paper.js';
 import { paperNodes } from './nodes-on-paper.js';

@@ -5,7 +5,6 @@ import { Cluster } from '../cluster/cluster.js';
 import { run } from '../cluster/exec.js';
 import type { Harbinger } from '../cluster/harbinger.js';
 import { History } from '../cluster/history.js';
-import '../cluster/patience.js';
 import { notYet, until } from '../cluster/until.js';
 import { knobNames } from '../doubles/fake-kubelet/index.js';
 import { RegistryDouble } from '../unit/registry/support.js';

@@ -4,7 +4,6 @@ import { GRANTS, type Grants, type Rule } from '../../tools/generate/rbac.js';
 import type { AuditEvent } from '../cluster/audit.js';
 import { ClusterClient, isTrue, type ApiError, type Raw } from '../cluster/client.js';
 import { Cluster } from '../cluster/cluster.js';
-import '../cluster/patience.js';
 import { notYet, until } from '../cluster/until.js';
 import { knobNames } from '../doubles/fake-kubelet/index.js';
 import {

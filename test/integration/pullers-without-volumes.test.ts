@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Cluster } from '../cluster/cluster.js';
 import type { Harbinger } from '../cluster/harbinger.js';
-import '../cluster/patience.js';
 import { PREWARM, PULLER, pushImage, pushPuller, ready, SYSTEM } from './controller/ground.js';
 
 const DS = 'apps/v1/DaemonSet';

@@ -6,7 +6,6 @@ import type { ApiError, Draft, Raw } from '../cluster/client.js';
 import { ClusterClient } from '../cluster/client.js';
 import { Cluster } from '../cluster/cluster.js';
 import type { Harbinger } from '../cluster/harbinger.js';
-import '../cluster/patience.js';
 import { notYet, until } from '../cluster/until.js';
 import { knobNames } from '../doubles/fake-kubelet/index.js';
 import { PrivateRegistry, pullSecret } from '../doubles/private-registry.js';

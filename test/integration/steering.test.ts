@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Raw } from '../cluster/client.js';
 import { Cluster } from '../cluster/cluster.js';
 import type { Harbinger } from '../cluster/harbinger.js';
-import '../cluster/patience.js';
 import { notYet, until } from '../cluster/until.js';
 import { gang, NS, prewarm, prewarmOf, pullersOf, pushImage, pushPuller, ready, runningPods } from './controller/ground.js';
 import type { PaperNode } from './nodes-on-paper.js';

@@ -8,7 +8,6 @@ import { Cluster } from '../cluster/cluster.js';
 import { RUN_ROOT } from '../cluster/network/names.js';
 import type { RealNode } from '../cluster/nodes/index.js';
 import { ensurePackages } from '../cluster/packages/index.js';
-import '../cluster/patience.js';
 import {
   admitted,
   CHECK,

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Cluster } from '../cluster/cluster.js';
 import type { Raw } from '../cluster/client.js';
 import { ensurePackages } from '../cluster/packages/index.js';
-import '../cluster/patience.js';
 import { estargzVariant, incompressible, payloadImage, pullerImage, push } from '../../tools/oci-image/index.js';
 import { notYet, until } from '../cluster/until.js';
 

@@ -4,7 +4,6 @@ import type { Draft, Raw } from '../cluster/client.js';
 import { Cluster } from '../cluster/cluster.js';
 import type { Harbinger } from '../cluster/harbinger.js';
 import { ensurePackages } from '../cluster/packages/index.js';
-import '../cluster/patience.js';
 import { notYet, until } from '../cluster/until.js';
 import { PrivateRegistry, pullSecret } from '../doubles/private-registry.js';
 import { conditionOf, PREWARM, PULLER, pushPuller, ready, SYSTEM } from '../integration/controller/ground.js';

@@ -2,7 +2,6 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { isTrue } from '../../cluster/client.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { CHECK, NS, PREWARM, PULLER, QUEUE, SYSTEM, WORKLOAD } from '../../integration/controller/ground.js';
 import { settled, type Raw } from '../invariants/index.js';

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Draft } from '../../cluster/client.js';
 import { run } from '../../cluster/exec.js';
-import '../../cluster/patience.js';
 
 const START_TIMEOUT_MS = 300_000;
 

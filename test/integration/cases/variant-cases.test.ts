@@ -18,7 +18,6 @@ import {
 import type { Draft, Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { condition, context, prewarm, progress, recorded, snapshot } from '../../unit/controller/fixtures.js';
 import { OCI, bodyDigest, manifestBody } from '../../unit/images/support.js';

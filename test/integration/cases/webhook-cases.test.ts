@@ -8,7 +8,6 @@ import { webhookConfiguration } from '../../../tools/generate/webhook-configurat
 import type { Draft, Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { owner, pod as made, run } from '../../fixtures/workloads/index.js';
 import {

@@ -3,7 +3,6 @@ import { LABEL } from '../../../src/api/names.js';
 import type { Draft, Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
-import '../../cluster/patience.js';
 import type { Workload } from '../../fixtures/workloads/index.js';
 import { OUTCOME_OF, WORKLOADS, contentOfAll, owner, pod, run } from '../../fixtures/workloads/index.js';
 import { NS, decisionsOf, metricSum, mutated, policy, untilOutcome, verdictOf } from '../webhook/ground.js';

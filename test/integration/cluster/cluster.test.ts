@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { isTrue, type Draft } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import { statePath } from '../../cluster/paths.js';
-import '../../cluster/patience.js';
 import { identityOf, isAlive, type ProcessIdentity } from '../../cluster/process-identity.js';
 import { bundleProgram } from '../../cluster/program.js';
 import type { ClusterState } from '../../cluster/supervisor/protocol.js';

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger, HarbingerProcess } from '../../cluster/harbinger.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { knobNames } from '../../doubles/fake-kubelet/index.js';
 import {

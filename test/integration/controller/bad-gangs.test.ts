@@ -3,7 +3,6 @@ import type { AuditEvent } from '../../cluster/audit.js';
 import type { Draft, Raw } from '../../cluster/client.js';
 import { isTrue } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { knobNames } from '../../doubles/fake-kubelet/index.js';
 import {

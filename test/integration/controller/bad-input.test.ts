@@ -4,7 +4,6 @@ import type { Draft, Raw } from '../../cluster/client.js';
 import { ApiError } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import {
   admitted,

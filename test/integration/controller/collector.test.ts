@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Draft } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { namespace, NS, PREWARM, PULLER, pushImage, pushPuller, ready, SYSTEM } from './ground.js';
 

@@ -4,7 +4,6 @@ import { ACTION_TYPES } from '../../../src/controller/actions.js';
 import { isTrue } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import { repoRoot } from '../../cluster/paths.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { knobNames } from '../../doubles/fake-kubelet/index.js';
 import {

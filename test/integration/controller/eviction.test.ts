@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { isTrue, type Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
-import '../../cluster/patience.js';
 import { knobNames } from '../../doubles/fake-kubelet/index.js';
 import {
   admitted,

@@ -2,7 +2,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import type { Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { knobNames } from '../../doubles/fake-kubelet/index.js';
 import { pushPair } from '../webhook/ground.js';

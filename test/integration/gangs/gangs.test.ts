@@ -4,7 +4,6 @@ import { isTrue } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
 import { History } from '../../cluster/history.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import {
   admitted,

@@ -11,7 +11,6 @@ import { conformanceCases } from './conformance-cases.js';
 import { Ground, isList, isWatch } from './ground.js';
 import { processCases } from './process-cases.js';
 import { CONFIG_MAPS, WIDGETS } from './shared.js';
-import '../../cluster/patience.js';
 
 const START_MS = 300_000;
 const FAST = { backoffMs: [100, 1_000], slowRetryMs: 1_000 } as const;

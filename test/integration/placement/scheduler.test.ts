@@ -9,7 +9,6 @@ import { nodeFacts } from '../../../src/placement/node-facts.js';
 import { NodeUsage } from '../../../src/placement/usage.js';
 import type { Draft, Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import type { RandomNode } from './arbitraries.js';
 import { nodeArbitrary, OURS, podArbitrary, RUNTIME_CLASSES, UNMODELLED } from './arbitraries.js';

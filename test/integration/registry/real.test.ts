@@ -20,7 +20,6 @@ import type { Registry } from '../../../src/registry/index.js';
 import type { Pushed } from '../../../src/registry/push.js';
 import { buildImage, gzipLayer, incompressible, push } from '../../../tools/oci-image/index.js';
 import { leasePorts } from '../../cluster/leases.js';
-import '../../cluster/patience.js';
 import { Pki } from '../../cluster/pki.js';
 import { identityOf } from '../../cluster/process-identity.js';
 import { Supervisor } from '../../cluster/supervisor/client.js';

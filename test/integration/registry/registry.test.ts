@@ -29,7 +29,6 @@ import {
 } from '../../../tools/oci-image/index.js';
 import type { Image, ImageOptions, Index, Platform } from '../../../tools/oci-image/index.js';
 import { leasePorts } from '../../cluster/leases.js';
-import '../../cluster/patience.js';
 import { Pki } from '../../cluster/pki.js';
 import { identityOf } from '../../cluster/process-identity.js';
 import { startRegistry } from '../../cluster/registry/index.js';

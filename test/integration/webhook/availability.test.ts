@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger, HarbingerProcess } from '../../cluster/harbinger.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import type { Images } from './ground.js';
 import { decisionsOf, imageOf, metric, namespace, pod, policy, pushPair, untilOutcome, verdictOf } from './ground.js';

@@ -5,7 +5,6 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Draft, Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger } from '../../cluster/harbinger.js';
-import '../../cluster/patience.js';
 import { Pki } from '../../cluster/pki.js';
 import { notYet, until } from '../../cluster/until.js';
 import type { Images } from './ground.js';

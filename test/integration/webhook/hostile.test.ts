@@ -4,7 +4,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import type { Draft, Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger, HarbingerProcess } from '../../cluster/harbinger.js';
-import '../../cluster/patience.js';
 import type { Images } from './ground.js';
 import { DECISIONS, decisionsOf, imageOf, metric, metricSum, namespace, pod, policy, pushPair, untilOutcome } from './ground.js';
 

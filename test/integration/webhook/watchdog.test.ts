@@ -3,7 +3,6 @@ import type { Draft, Raw } from '../../cluster/client.js';
 import { isTrue } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { Harbinger, HarbingerProcess } from '../../cluster/harbinger.js';
-import '../../cluster/patience.js';
 import { notYet, until } from '../../cluster/until.js';
 import { metric } from './ground.js';
 

@@ -5,7 +5,6 @@ import { isTrue, type Raw } from '../../cluster/client.js';
 import { Cluster } from '../../cluster/cluster.js';
 import type { RealNode } from '../../cluster/nodes/index.js';
 import { ensurePackages } from '../../cluster/packages/index.js';
-import '../../cluster/patience.js';
 import {
   conditionOf,
   namespace,
