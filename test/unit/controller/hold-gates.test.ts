@@ -6,17 +6,9 @@ import type { Warmth } from '../../../src/controller/holds/decide.js';
 import { Flaps, hasLost } from '../../../src/controller/holds/flaps.js';
 import { isHeldByUs } from '../../../src/controller/holds/hold-counts.js';
 import { T0 } from './fixtures.js';
+import { MINUTE, cold as pulling } from './hold-fixtures.js';
 
-const MINUTE = 60_000;
-const cold: Warmth = {
-  ready: false,
-  current: true,
-  desired: 3,
-  warm: 2,
-  message: '',
-  reason: 'PullingImages',
-  eta: T0 + 170_000,
-};
+const cold: Warmth = { ...pulling, eta: T0 + 170_000 };
 
 const snapshot = (change: Partial<GateSnapshot> = {}): GateSnapshot => ({
   gate: {
