@@ -104,7 +104,7 @@ export class Manager {
     const { client, clock, monotonic, log, metrics, namespace, config } = options;
     const withoutKueue = (): readonly string[] => config().gangs.withoutKueue;
     const caches = new Caches({ client, namespace, clock, log, metrics, discovery: options.discovery, withoutKueue });
-    const views = new GangViews(caches);
+    const views = new GangViews(caches, () => config().holds.gatedJobs);
     const actuator = new Actuator({ client, log, metrics, leading: options.leading, failpoint: options.failpoint });
     const guard = new Guard(monotonic);
     const failures = new VariantFailures({ clock, log, metrics, leading: options.leading });

@@ -1,4 +1,4 @@
-import type { GatedJob } from './gates.js';
+import type { GatedJob, GateView } from './gates.js';
 import { jobKind } from './kinds.js';
 
 /** Where jobs of one kind are found in the API. */
@@ -22,4 +22,11 @@ export function gatedKindOf(job: Pick<GatedJob, 'apiGroup' | 'version' | 'kind'>
   if (known?.gated !== true || !VERSION.test(job.version)) return undefined;
   const { group, plural, kind } = known;
   return { group, version: job.version, plural, kind, namespaced: true };
+}
+
+/** Why our gate on a Workload stays, undefined where Harbinger takes it off in time. Missing rights are not known beforehand. */
+export function whyGateStays({ job }: Pick<GateView, 'job'>, gatedJobs: 'Off' | 'On'): string | undefined {
+  if (gatedJobs === 'Off') return `holds.gatedJobs is Off in Harbinger's configuration`;
+  if (job === undefined || gatedKindOf(job) !== undefined) return undefined;
+  return `Harbinger does not know kind ${job.kind} of ${job.apiGroup}/${job.version}`;
 }

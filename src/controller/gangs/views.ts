@@ -1,6 +1,8 @@
 import type { ImagePrewarm } from '../../api/kinds/index.js';
 import { validDeadline } from '../../gangs/hold.js';
 import { gangIndex, gangKeys, isNameKey } from '../../gangs/identity.js';
+import { whyGateStays } from '../../gangs/gated-kinds.js';
+import type { GateView } from '../../gangs/gates.js';
 import type { OptIn } from '../../gangs/opt-in.js';
 import { optIn } from '../../gangs/opt-in.js';
 import { templateFacts } from '../../gangs/pod-templates.js';
@@ -26,10 +28,13 @@ const LAG_MS = 5_000;
 /** Answers about gangs of all sources; they need several caches at once. */
 export class GangViews {
   readonly #caches: Caches;
+  readonly #gatedJobs: () => 'Off' | 'On';
   readonly #refusals = new Map<string, string>();
 
-  constructor(caches: Caches) {
+  /** @param gatedJobs `holds.gatedJobs` of the configuration */
+  constructor(caches: Caches, gatedJobs: () => 'Off' | 'On') {
     this.#caches = caches;
+    this.#gatedJobs = gatedJobs;
   }
 
   /** Whether it cannot be said yet what became of an ImagePrewarm's gang, or what it asks for. */
@@ -148,7 +153,7 @@ export class GangViews {
       .map((c) => own.get(c.name))
       .map((c) => (c === undefined ? 100 : parametersOf(c, this.#caches.checkConfigs).parameters.minWarmPercent));
     return present<GangView>({
-      gang: this.#inQueue(this.#withPods(workload.gang)),
+      gang: this.#inQueue(this.#withPods(workload.gang), workload.gate),
       optIn: this.optInOf(workload.gang),
       checkReady: intendedReady || checks.some((c) => c.state === 'Ready'),
       checked: checks.length > 0,
@@ -185,10 +190,12 @@ export class GangViews {
     return this.#caches.workloads.byIndex('owner', gangIndex(namespace, ref.uid)).length > 0;
   }
 
-  /** A gang as its queue sees it: whoever waits in one that is stopped is passed over. */
-  #inQueue(gang: Gang): Gang {
-    const stopped = gang.state.reservedAt === undefined && this.#localQueueOf(gang)?.stopped === true;
-    return stopped ? { ...gang, state: { ...gang.state, passedOver: true } } : gang;
+  /** A gang as its queue sees it: whoever waits in one that is stopped, or has a gate of ours that stays, is passed over. */
+  #inQueue(gang: Gang, gate: GateView | undefined): Gang {
+    if (gang.state.reservedAt !== undefined) return gang;
+    const stays = gate !== undefined && whyGateStays(gate, this.#gatedJobs()) !== undefined;
+    const passedOver = stays || this.#localQueueOf(gang)?.stopped === true;
+    return passedOver ? { ...gang, state: { ...gang.state, passedOver } } : gang;
   }
 
   #localQueueOf({ namespace, queue }: Gang): LocalQueueView | undefined {
@@ -221,13 +228,14 @@ export class GangViews {
   /** Gangs that wait for quota, by ClusterQueue. */
   #lines(): Map<string, Gang[]> {
     const lines = new Map<string, Gang[]>();
-    for (const { gang } of this.#caches.workloads.list()) {
+    for (const { gang: seen, gate } of this.#caches.workloads.list()) {
+      const gang = this.#inQueue(seen, gate);
       const { reservedAt, finished, active } = gang.state;
       const queue = this.clusterQueueOf(gang);
       if (reservedAt !== undefined || finished || !active || queue === undefined) continue;
       const line = lines.get(queue);
-      if (line === undefined) lines.set(queue, [this.#inQueue(gang)]);
-      else line.push(this.#inQueue(gang));
+      if (line === undefined) lines.set(queue, [gang]);
+      else line.push(gang);
     }
     return lines;
   }

@@ -5,7 +5,7 @@ import { ADMISSION_GATED_BY, ANNOTATION, CHECK_CONTROLLER, INSTALL } from '../..
 import type { KubeObject } from '../../api/object.js';
 import type { HarbingerConfig } from '../../config/schema.js';
 import type { GatedKind } from '../../gangs/gated-kinds.js';
-import { gatedKindOf } from '../../gangs/gated-kinds.js';
+import { gatedKindOf, whyGateStays } from '../../gangs/gated-kinds.js';
 import type { GateView } from '../../gangs/gates.js';
 import { COPY_MS, nextUngate, workloadsOf } from '../../gangs/gates.js';
 import { gangIndex } from '../../gangs/identity.js';
@@ -84,7 +84,7 @@ export class GatedJobsReconciler {
     }
     const { job } = workload.gate;
     const kind = job === undefined ? undefined : gatedKindOf(job);
-    const why = this.#problem(workload.gate, kind);
+    const why = whyGateStays(workload.gate, this.#options.config().holds.gatedJobs);
     if (why !== undefined) return this.#stays(workload, why);
     try {
       return await this.#step(workload, kind);
@@ -101,13 +101,6 @@ export class GatedJobsReconciler {
         `Harbinger may not patch it; bind ClusterRole ${INSTALL.gatedJobsRole} to ServiceAccount ${INSTALL.controller}`,
       );
     }
-  }
-
-  /** Why nobody takes the gate off, undefined where we do. */
-  #problem({ job }: GateView, kind: GatedKind | undefined): string | undefined {
-    if (this.#options.config().holds.gatedJobs === 'Off') return `holds.gatedJobs is Off in Harbinger's configuration`;
-    if (job === undefined || kind !== undefined) return undefined;
-    return `Harbinger does not know kind ${job.kind} of ${job.apiGroup}/${job.version}`;
   }
 
   async #step(workload: Gated, kind: GatedKind | undefined): Promise<Result> {

@@ -38,7 +38,7 @@ const job = (namespace: string, more: object = {}) => ({
 
 /** Views of a cluster with these objects. */
 const viewsOf = async (objects: Record<string, object[]>, withoutKueue?: string[]): Promise<GangViews> =>
-  new GangViews(await cachesOf(objects, withoutKueue));
+  new GangViews(await cachesOf(objects, withoutKueue), () => 'On');
 
 /** An ImagePrewarm that names the Job of team-a. */
 const named = (namespace: string): ImagePrewarm => {

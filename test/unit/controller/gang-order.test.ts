@@ -8,14 +8,18 @@ import { cachesOf } from './known-caches.js';
 type Raw = Parameters<typeof projectWorkload>[0];
 interface Given {
   annotations?: Record<string, string>;
+  owner?: { apiVersion: string; kind: string };
   spec?: object;
   status?: object;
 }
 
-const workload = (name: string, { annotations = {}, spec = {}, status = {} }: Given = {}, at = T0): Raw => ({
+const workload = (name: string, { annotations = {}, owner, spec = {}, status = {} }: Given = {}, at = T0): Raw => ({
   apiVersion: 'kueue.x-k8s.io/v1beta2',
   kind: 'Workload',
-  metadata: { name, namespace: 'team', uid: name, annotations, creationTimestamp: iso(at) },
+  metadata: {
+    ...{ name, namespace: 'team', uid: name, annotations, creationTimestamp: iso(at) },
+    ...(owner === undefined ? {} : { ownerReferences: [{ ...owner, name: 'train', uid: 'u', controller: true }] }),
+  },
   spec: { queueName: 'gpu', podSets: [{ name: 'main', count: 3, template: {} }], ...spec },
   status,
 });
@@ -29,8 +33,10 @@ const condition = (type: string, status: 'True' | 'False', reason = '') => ({ ty
 const gatedBy = (names: string): Given => ({ annotations: { 'kueue.x-k8s.io/admission-gated-by': names } });
 const conditions = (...all: ReturnType<typeof condition>[]): Given => ({ status: { conditions: all } });
 
+const ON = () => 'On' as const;
+
 /** Places of a gang that was made first, and of two that Kueue queues. */
-async function places(given: Given): Promise<(number | undefined)[]> {
+async function places(given: Given, gatedJobs: 'Off' | 'On' = 'On'): Promise<(number | undefined)[]> {
   const workloads = [workload('first', given), workload('second', {}, T0 + 1_000), workload('third', {}, T0 + 2_000)];
   const localqueues = [
     localQueue('gpu'),
@@ -38,7 +44,7 @@ async function places(given: Given): Promise<(number | undefined)[]> {
     localQueue('drained', 'HoldAndDrain'),
     localQueue('on', 'None'),
   ];
-  const positions = new GangViews(await cachesOf({ workloads, localqueues })).positions();
+  const positions = new GangViews(await cachesOf({ workloads, localqueues }), () => gatedJobs).positions();
   return ['first', 'second', 'third'].map((name) => positions.get(`team/${name}`));
 }
 
@@ -68,11 +74,19 @@ describe('the place of the gang that was made first', () => {
   ])('%s', async (_title, given, expected) => expect(await places(given)).toEqual(expected));
 
   test.each([
+    ['On', 'batch/v1', 'Job', AHEAD],
+    ['Off', 'batch/v1', 'Job', BEHIND],
+    ['On', 'apps/v1', 'StatefulSet', BEHIND],
+  ] as const)('with holds.gatedJobs %s and our gate on a %s %s, which goes or stays', async (mode, apiVersion, kind, expected) =>
+    expect(await places({ ...gatedBy('harbinger.dev/image-prewarm'), owner: { apiVersion, kind } }, mode)).toEqual(expected),
+  );
+
+  test.each([
     ['held', true],
     ['gpu', undefined],
   ])('is told to the planner as well: LocalQueue %s', async (queueName, passedOver) => {
     const [raw, localqueues] = [workload('w', { spec: { queueName } }), [localQueue('gpu'), localQueue('held', 'Hold')]];
-    const views = new GangViews(await cachesOf({ workloads: [raw], localqueues }));
+    const views = new GangViews(await cachesOf({ workloads: [raw], localqueues }), ON);
     expect(views.viewOf(projectWorkload(raw), new Map(), false).gang.state.passedOver).toBe(passedOver);
     const reserved = { ...raw, ...conditions({ ...condition('QuotaReserved', 'True') }) };
     expect(views.viewOf(projectWorkload(reserved), new Map(), false).gang.state.passedOver).toBeUndefined();

@@ -75,7 +75,7 @@ function prewarmFor(raw: Raw, name = 'p'): object {
 /** Whether the gang of a Workload counts as running, a minute after it was admitted. */
 async function served(raw: Raw, members: Raw[], prewarms = [prewarmFor(raw)]): Promise<boolean> {
   const caches = await cachesOf({ workloads: [raw], pods: members, imageprewarms: prewarms });
-  const view = new GangViews(caches).viewOf(projectWorkload(raw), new Map(), false);
+  const view = new GangViews(caches, () => 'On').viewOf(projectWorkload(raw), new Map(), false);
   expect(gangServed(view, T0 + 60_000, 900_000)).toBe(view.gang.state.podsReady);
   return view.gang.state.podsReady;
 }
@@ -154,7 +154,7 @@ describe('a change of what runs', () => {
   ];
   test.each(rows)('%s', async (_title, conditions, [before, now], completes) => {
     const raw = workload({ conditions });
-    const views = new GangViews(await cachesOf({ workloads: [raw], imageprewarms: [prewarmFor(raw)] }));
+    const views = new GangViews(await cachesOf({ workloads: [raw], imageprewarms: [prewarmFor(raw)] }), () => 'On');
     expect(views.completes('team/train-uid', now, before)).toBe(completes);
     expect(views.completes('elsewhere/train-uid', now, before)).toBe(false);
   });
