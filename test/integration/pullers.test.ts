@@ -448,6 +448,8 @@ describe('pullers', () => {
   describe('are all that the account of the controller may make', () => {
     let client: ClusterClient;
     beforeAll(async () => {
+      // They take these for pullers of their own that nobody wants, and delete them.
+      await Promise.all(harbinger.controllers.map((c) => c.kill()));
       client = new ClusterClient(await cluster.kubeconfigFor('harbinger-controller', SYSTEM));
     });
     afterAll(() => client.close());

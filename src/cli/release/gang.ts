@@ -51,7 +51,7 @@ function holdOf(raw: RawWorkload, view: HoldView, checks: ReadonlySet<string>): 
   const held = heldChecks(view, checks);
   if (held.length > 0) return { heldBy: 'check', why: heldWhy(raw, view, held) };
   const gated = isGated(stringMap(raw.metadata.annotations)) && view.reservedAt === undefined && !view.finished;
-  return gated ? { heldBy: 'gate', why: gatedWhy(raw) } : { heldBy: 'nothing', why: notHeldWhy(view) };
+  return gated ? { heldBy: 'gate', why: gatedWhy(raw) } : { heldBy: 'nothing', why: notHeldWhy(raw, view) };
 }
 
 function heldWhy(raw: RawWorkload, view: HoldView, held: readonly string[]): string {
@@ -65,14 +65,19 @@ function gatedWhy({ metadata }: RawWorkload): string {
   return `gated without quota by ${ADMISSION_GATED_BY}${until === undefined ? '' : `, until ${until} at the latest`}`;
 }
 
-function notHeldWhy({ finished, active, admitted, reservedAt, evicted, checks }: HoldView): string {
+function notHeldWhy({ metadata }: RawWorkload, { finished, active, admitted, reservedAt, evicted, checks }: HoldView): string {
+  const gates = stringMap(metadata.annotations)[ADMISSION_GATED_BY] ?? '';
   if (finished) return 'it has finished';
   if (!active) return 'it is not active (spec.active of its Workload is false)';
   if (admitted) return 'it is admitted';
   if (evicted) return 'it was evicted and is on its way back to the queue';
+  if (reservedAt === undefined && gates !== '') return `it is gated by ${gates}, which Harbinger has no part in`;
   if (reservedAt === undefined)
     return 'it waits for quota, which no check keeps from it; from now on it starts cold when its turn comes';
-  const others = checks.filter((c) => c.state === 'Pending').map((c) => c.name);
+  const sentBack = checks.filter((c) => c.state === 'Retry').map((c) => c.name);
+  if (sentBack.length > 0)
+    return `${sentBack.join(', ')} sends it back to its queue, for which Kueue waits until the check's requeueAfterSeconds are over`;
+  const others = checks.filter((c) => c.state !== 'Ready').map((c) => c.name);
   return others.length === 0 ? 'its checks are Ready' : `it waits for ${others.join(', ')}, which Harbinger has no part in`;
 }
 

@@ -152,7 +152,8 @@ async function ungate(gang: ReleasableGang, deps: ReleaseDeps): Promise<void> {
 /** Kueue and others may change the list between our look and our write: then it is looked at again, a few times. */
 async function ungateWorkload({ namespace, workload, uid }: ReleasableGang, { client }: ReleaseDeps): Promise<void> {
   for (let left = LISTS_READ; ; left -= 1) {
-    const ops = ungatePatch(await readWorkload({ namespace, workload }, client), uid);
+    const raw = await readWorkload({ namespace, workload }, client);
+    const ops = raw === undefined ? undefined : ungatePatch(raw, uid);
     if (ops === undefined) return;
     try {
       await client.patch(RESOURCE.workloads, { namespace, name: workload }, { type: 'json', ops });
@@ -167,7 +168,7 @@ async function ungateWorkload({ namespace, workload, uid }: ReleasableGang, { cl
 async function readWorkload(
   { namespace, workload }: Pick<ReleasableGang, 'namespace' | 'workload'>,
   client: ReleaseDeps['client'],
-): Promise<Pick<RawWorkload, 'metadata'>> {
+): Promise<RawWorkload | undefined> {
   for await (const page of client.list<RawWorkload>(RESOURCE.workloads, {
     namespace,
     fieldSelector: `metadata.name=${workload}`,
@@ -175,7 +176,7 @@ async function readWorkload(
     const found = page.find((w) => w.metadata.name === workload);
     if (found !== undefined) return found;
   }
-  return { metadata: { name: workload } };
+  return undefined;
 }
 
 function failureText({ namespace, workload, job, heldBy }: ReleasableGang, error: Error): string {
@@ -211,12 +212,8 @@ async function look(
   { client }: ReleaseDeps,
   checks: ReadonlySet<string> | undefined,
 ): Promise<ReleasableGang | undefined> {
-  try {
-    return releasableGang(await client.get<RawWorkload>(RESOURCE.workloads, { namespace, name: workload }), checks);
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
+  const raw = await readWorkload({ namespace, workload }, client);
+  return raw === undefined ? undefined : releasableGang(raw, checks);
 }
 
 const WORD: Record<Released['result'], string> = {

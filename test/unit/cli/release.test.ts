@@ -45,7 +45,13 @@ describe('how a gang is held', () => {
       'nothing',
       'it waits for theirs, which Harbinger has no part in',
     ],
-    ['by the gate of others', workload('a', {}, { [GATES]: 'example.com/x' }), 'nothing', 'it waits for quota'],
+    ['by the gate of others', workload('a', {}, { [GATES]: 'example.com/x' }), 'nothing', 'it is gated by example.com/x, which'],
+    [
+      'not any more: it is on its way back to its queue',
+      workload('a', { ...heldStatus, ...pending('images', 'Retry') }),
+      'nothing',
+      'images sends it back to its queue, for which Kueue waits',
+    ],
     ['not: it has no quota', workload('a', pending('images')), 'nothing', 'it waits for quota'],
     [
       'not: it is admitted',
