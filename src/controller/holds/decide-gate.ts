@@ -34,9 +34,13 @@ export interface Group {
 
 /** What becomes of our gate on a job (promise P5): it goes when waiting is over, useless, or not wanted. Total and pure. */
 export function decideGate(snapshot: GateSnapshot, now: number): GateDecision {
-  const { gate, warmth, optIn, gatedMs, countedFrom } = snapshot;
   const ended = endOf(snapshot, now);
-  if (ended !== undefined) return { do: 'remove', ...ended };
+  return ended === undefined ? whileItWaits(snapshot, now) : { do: 'remove', ...ended };
+}
+
+/** What becomes of a gate for which something has to be waited for: images of its own gang, or other groups of the same job. */
+export function whileItWaits(snapshot: GateSnapshot, now: number): GateDecision {
+  const { gate, warmth, optIn, gatedMs, countedFrom } = snapshot;
   const over = (why: string): GateDecision => ({
     do: 'remove',
     reason: 'DeadlineExceeded',

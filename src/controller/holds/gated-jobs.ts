@@ -22,8 +22,8 @@ import type { Actuator } from '../actions.js';
 import type { Caches } from '../caches.js';
 import type { WorkloadView } from '../gangs/sources/kueue.js';
 import type { GangViews } from '../gangs/views.js';
-import type { GateDecision, Group, Removal } from './decide-gate.js';
-import { decideGate, ofAllGroups } from './decide-gate.js';
+import type { GateDecision, GateSnapshot, Group, Removal } from './decide-gate.js';
+import { decideGate, ofAllGroups, whileItWaits } from './decide-gate.js';
 import { LOOK_MS } from './decide.js';
 import type { GangWarmth } from './gang-warmth.js';
 import type { HoldCounts } from './hold-counts.js';
@@ -126,21 +126,22 @@ export class GatedJobsReconciler {
     return going?.uid === gang.uid ? going : undefined;
   }
 
-  #decide({ gang, gate }: Gated, countedFrom: number | undefined): GateDecision {
-    const { views, warmth, config, clock } = this.#options;
+  #snapshot({ gang, gate }: Gated, countedFrom: number | undefined): GateSnapshot {
+    const { views, warmth, config } = this.#options;
     const { mode, holds } = config();
-    return decideGate(
-      {
-        gate,
-        mode,
-        optIn: views.optInOf(gang),
-        hasImages: gang.podSets.some((p) => templateFacts(p.template).images.length > 0),
-        warmth: warmth.of(gang),
-        countedFrom,
-        gatedMs: holds.gatedSeconds * 1000,
-      },
-      clock.now(),
-    );
+    return {
+      gate,
+      mode,
+      optIn: views.optInOf(gang),
+      hasImages: gang.podSets.some((p) => templateFacts(p.template).images.length > 0),
+      warmth: warmth.of(gang),
+      countedFrom,
+      gatedMs: holds.gatedSeconds * 1000,
+    };
+  }
+
+  #decide(workload: Gated, countedFrom: number | undefined): GateDecision {
+    return decideGate(this.#snapshot(workload, countedFrom), this.#options.clock.now());
   }
 
   #countedFrom({ gang, gate }: Gated): number | undefined {
@@ -174,20 +175,32 @@ export class GatedJobsReconciler {
   async #remove(workload: Gated, kind: GatedKind | undefined, own: Removal): Promise<Result> {
     const job = await this.#read(workload, kind);
     const going = this.#goingOf(workload);
-    const decision = going?.decision ?? ofAllGroups(own, this.#groups(workload), workloadsOf(job));
-    if (decision === undefined) return { after: LOOK_MS };
+    const decision = going?.decision ?? ofAllGroups(own, this.#groups(workload), workloadsOf(job)) ?? this.#untilOthers(workload);
+    if (decision.do === 'stamp') await this.#stamp(workload, decision);
+    if (decision.do !== 'remove') return { after: decision.do === 'wait' ? decision.after : LOOK_MS };
     const next = nextUngate(workload.gate, job, going?.since, this.#options.clock.now());
     // The job is another one of that name; the Workload goes with its own.
     if (next === undefined) return { after: REFUSED_MS };
-    if (next.on === 'copy') {
-      if (going === undefined) this.#goes(workload, decision, false);
-      return { after: next.after };
-    }
-    const target = next.on === 'job' && kind !== undefined ? kind : RESOURCE.workloads;
-    await this.#write(workload, target, next.ops);
-    if (going?.told !== true) this.#tell(workload, decision);
+    if (next.on !== 'copy') return this.#takeOff(workload, next.on === 'job' ? kind : undefined, { ops: next.ops, decision });
+    if (going === undefined) this.#goes(workload, decision, false);
+    return { after: next.after };
+  }
+
+  /** Off the job, where its kind is given, else off the Workload. */
+  async #takeOff(
+    workload: Gated,
+    kind: GatedKind | undefined,
+    { ops, decision }: { ops: readonly PatchOp[]; decision: Removal },
+  ): Promise<Result> {
+    await this.#write(workload, kind ?? RESOURCE.workloads, ops);
+    if (this.#goingOf(workload)?.told !== true) this.#tell(workload, decision);
     this.#goes(workload, decision, true);
     return { after: COPY_MS };
+  }
+
+  /** Groups that Kueue never makes are not waited for longer than cold ones. */
+  #untilOthers(workload: Gated): GateDecision {
+    return whileItWaits(this.#snapshot(workload, this.#countedFrom(workload)), this.#options.clock.now());
   }
 
   async #write({ gang, gate }: Gated, resource: Resource, ops: readonly PatchOp[]): Promise<void> {

@@ -49,7 +49,7 @@ export class FailingWrites {
       return answer;
     } catch (error) {
       const before = this.#streaks.get(key) ?? { since, sinceTime, tries: 0 };
-      if (isOfServer(error)) this.#streaks.set(key, { ...before, set, tries: before.tries + 1, words: (error as Error).message });
+      if (isOfServer(error)) this.#streaks.set(key, { ...before, set, tries: before.tries + 1, words: wordsOf(error as Error) });
       else this.#streaks.delete(key);
       throw error;
     }
@@ -89,6 +89,11 @@ export function withFailing(world: World, failing: readonly FailingWrite[]): Wor
     pulls.set(set.hash, states);
   }
   return { ...world, pulls };
+}
+
+/** Without the end of the connection that is another one at each try: the status would be written anew each time. */
+function wordsOf({ message }: Error): string {
+  return message.replaceAll(/[\w.:[\]]+:\d+->/g, '');
 }
 
 function wayOut(words: string, { namespace }: PullerSet): string {

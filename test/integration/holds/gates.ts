@@ -44,7 +44,7 @@ export function gateCases({ cluster, kubectl }: GateGround): void {
       });
 
     test('holds no quota, is stamped first, and is let go by its deadline', async () => {
-      const job = await gated('gated', { hold: '8s' });
+      const job = await gated('gated', { hold: '20s' });
       const workload = await workloadOf(
         cluster(),
         'gated',
@@ -52,15 +52,15 @@ export function gateCases({ cluster, kubectl }: GateGround): void {
       );
       expect(reserved(workload)).toBe(false);
       const deadline = Date.parse(workload.metadata.annotations?.['harbinger.dev/gate-deadline'] ?? '');
-      expect(deadline - Date.parse(job.metadata.creationTimestamp ?? '')).toBe(8_000);
-      await workloadOf(cluster(), 'gated', admitted, 40_000);
+      expect(deadline - Date.parse(job.metadata.creationTimestamp ?? '')).toBe(20_000);
+      await workloadOf(cluster(), 'gated', admitted, 60_000);
       expect(Date.now()).toBeGreaterThanOrEqual(deadline);
       expect((await eventOn(job, 'UngatedDeadlineExceeded'))['note']).toMatch(/^timed out, queued with cold nodes: /);
       await removeJob(cluster(), 'gated');
-    }, 60_000);
+    }, 150_000);
 
     const rows: [string, string, string, () => Promise<unknown>][] = [
-      ['its deadline', 'elastic', '8s', () => Promise.resolve()],
+      ['its deadline', 'elastic', '20s', () => Promise.resolve()],
       [
         'a person',
         'elastic-by-hand',
@@ -80,7 +80,7 @@ export function gateCases({ cluster, kubectl }: GateGround): void {
         expect(workload.metadata.annotations).toMatchObject({ ...ELASTIC, [GATES]: OURS });
         expect(reserved(workload)).toBe(false);
         await cause();
-        const free = await workloadOf(cluster(), name, admitted, 40_000);
+        const free = await workloadOf(cluster(), name, admitted, 60_000);
         expect([free.metadata.uid, free.metadata.annotations?.[GATES]]).toEqual([workload.metadata.uid, undefined]);
         expect(await gatesOf(name)).toBeUndefined();
         await until(`Job ${name} to run`, async () => {
@@ -89,7 +89,7 @@ export function gateCases({ cluster, kubectl }: GateGround): void {
         });
         await removeJob(cluster(), name);
       },
-      90_000,
+      200_000,
     );
 
     test('leaves the names of others on the list, also when it was never opted in', async () => {
@@ -98,7 +98,7 @@ export function gateCases({ cluster, kubectl }: GateGround): void {
       expect(await gatesOf('shared')).toBe('example.com/other');
       expect(reserved(await workloadOf(cluster(), 'shared'))).toBe(false);
       await removeJob(cluster(), 'shared');
-    }, 60_000);
+    }, 150_000);
 
     test('is let go by whoever may patch the job', async () => {
       await gated('impatient', { hold: '10m' });
@@ -107,6 +107,6 @@ export function gateCases({ cluster, kubectl }: GateGround): void {
       expect([code, out]).toEqual([0, expect.stringMatching(/^released {2}team\/Job\/impatient: gated without quota by /)]);
       await workloadOf(cluster(), 'impatient', admitted);
       await removeJob(cluster(), 'impatient');
-    }, 60_000);
+    }, 150_000);
   });
 }

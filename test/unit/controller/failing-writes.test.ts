@@ -144,6 +144,17 @@ describe('writes of pullers that fail for a reason that is not theirs', () => {
     expect(ground.tries).toBeGreaterThan(10);
   });
 
+  test('are told in the same words although each try has another connection', async () => {
+    const ground = new Ground();
+    for (let port = 50_000; ground.now < 300_000; port += 1) {
+      const words = `patch daemonsets: read tcp 10.0.0.1:${port}->10.0.0.2:443: connection reset by peer`;
+      ground.trouble = new KubeError(words, { status: 0, reason: 'Timeout' });
+      await ground.until(ground.now + 5_000);
+    }
+    const told = turns(ground).filter((s) => s.reason === 'PullersRejected');
+    expect(told.map((s) => s.message)).toEqual([expect.stringContaining('read tcp 10.0.0.2:443: connection reset by peer')]);
+  });
+
   test('are told no more as soon as one succeeds', async () => {
     const ground = new Ground();
     ground.trouble = broken;

@@ -63,6 +63,7 @@ function ground({ job, workloads, copies = false }: { job?: Raw; workloads: Raw[
     }
   };
   const perform = (action: Action): Promise<void> => {
+    if (action.type === 'stamp-deadline') return Promise.resolve(void patched.push(`stamp ${action.workload.name}`));
     if (action.type !== 'remove-gate') return Promise.reject(new Error(`not expected: ${action.type}`));
     const key = `${action.resource.kind} ${action.job.name}`;
     const changed = structuredClone(objects.get(key));
@@ -218,6 +219,23 @@ describe('the gate of a set of two groups', () => {
     seen.become('w', warm);
     expect(await seen.look()).toEqual({ after: 30_000 });
     expect(seen.patched).toEqual([]);
+  });
+
+  test('is stamped although one is warm at first sight, so that the watchdog ends it in time', async () => {
+    const raw = gated('w', SET);
+    const workloads = [{ ...raw, metadata: { ...raw.metadata, annotations: { [GATES]: OURS } } }];
+    const seen = ground({ job: SET, workloads, copies: true });
+    seen.become('w', warm);
+    await seen.look();
+    expect(seen.patched).toEqual(['stamp w']);
+  });
+
+  test('goes at its end, also where Kueue never makes the other', async () => {
+    const seen = ground({ job: SET, workloads: groups.slice(0, 1), copies: true });
+    seen.become('w', warm);
+    await seen.follow(10 * MINUTE);
+    expect(seen.patched).toEqual(['LeaderWorkerSet train']);
+    expect(seen.ended).toEqual(['Gate DeadlineExceeded']);
   });
 
   test('goes at its end, whoever is cold', async () => {
