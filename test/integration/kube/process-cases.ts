@@ -65,7 +65,7 @@ export function processCases(ground: () => Ground): void {
       );
       // kube-root-ca.crt is one more.
       expect(result.objects).toBe(OBJECTS + 1);
-      expect(result.seconds).toBeLessThan(90);
+      expect(result.seconds).toBeLessThan(30);
       const pages = OBJECTS / 500 + 1;
       const query = { user: `${namespace}:tester`, verb: 'list', resource: 'configmaps', code: 200, since };
       const lists = await until('the audit log', () => {
